@@ -1,10 +1,10 @@
 //! From what is asked for to a workload: where requests come from, and what is told of it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::fileset::{self, Manifest};
-use crate::job::{Http10, Load, Options};
+use crate::fileset;
+use crate::options::{Asking, Http10, Load, Options};
 use crate::target::Target;
 use crate::workload::{
     AccessLog, Catalog, Dynamic, DynamicPlace, FilesetMix, Message, OneUrl, Replaying, Skipped,
@@ -13,32 +13,6 @@ use crate::workload::{
 
 /// Most bytes of a log: it is read before the run.
 const LOG_BYTES_MAX: u64 = 4 << 30;
-
-/// What is asked for at the target.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Asking {
-    /// The URL itself.
-    #[default]
-    Url,
-    /// Paths with weights, out of a file.
-    List(PathBuf),
-    /// The files of a set, made by `flyball fileset`, as often as its kind asks for each.
-    Fileset(PathBuf),
-    /// The paths of a set that is not at hand.
-    Mix(Manifest),
-    /// The sessions of a log of httperf.
-    SessionLog(PathBuf),
-    /// The requests of an access log.
-    AccessLog(PathBuf),
-}
-
-impl Asking {
-    /// Whether sessions have a length of their own, so that each has a connection of its own also
-    /// where they follow each other.
-    pub(crate) fn has_sessions(&self) -> bool {
-        matches!(self, Asking::Fileset(_) | Asking::Mix(_) | Asking::SessionLog(_))
-    }
-}
 
 /// A workload, and what is told of it.
 pub(crate) struct Source {

@@ -1,7 +1,7 @@
 //! From what is asked for to what replies must be.
 
 use crate::fileset;
-use crate::job::Options;
+use crate::options::Options;
 use crate::target::Target;
 use crate::workload::{Catalog, class_files, expect_files, expect_set};
 

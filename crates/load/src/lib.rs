@@ -14,6 +14,7 @@ mod expecting;
 pub mod fileset;
 pub mod job;
 pub mod observe;
+mod options;
 pub mod peak;
 mod preflight;
 pub mod random;

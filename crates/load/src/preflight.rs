@@ -6,7 +6,7 @@ use std::time::Duration;
 use flyball_sys::process;
 
 use crate::engine::{CONNECTIONS_MAX, Closing, Mode, Plan};
-use crate::job::{Http10, Options};
+use crate::options::{Http10, Options};
 use crate::schedule::Schedule;
 use crate::target::{Target, is_ours};
 

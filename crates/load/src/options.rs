@@ -1,0 +1,216 @@
+//! What a user asks for: how much load, of what, and how.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::engine::Closing;
+use crate::fileset::{Kind, Manifest};
+use crate::observe::LATE_NS;
+use crate::schedule::{Profile, Spread};
+use crate::workload::{DynamicOptions, SurgeParameters};
+
+/// How much load.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Load {
+    /// New connections per second, each with its requests.
+    Rate(Profile),
+    /// New sessions per second.
+    Sessions(Profile),
+    /// Connections that are kept busy.
+    Connections(u32),
+    /// Sessions when a log says that they began, so many times as fast.
+    Replay(f64),
+}
+
+/// Which requests are of HTTP/1.0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Http10 {
+    /// None but those of a log that says so.
+    #[default]
+    Never,
+    /// Those that are alone in their session, as in SPECweb99.
+    Singles,
+    /// All.
+    Always,
+}
+
+/// What a user asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The URL to load.
+    pub url: String,
+    /// How much.
+    pub load: Load,
+    /// How arrivals scatter.
+    pub spread: Spread,
+    /// What is asked for.
+    pub asking: Asking,
+    /// How long sessions begin, warm-up included.
+    pub duration: Duration,
+    /// What of it is not counted.
+    pub warmup: Duration,
+    /// A session that begins later than this is late; with more than one in a hundred of them it is
+    /// the client that is measured.
+    pub late_after: Duration,
+    /// How long a reply is waited for, connecting included.
+    pub timeout: Duration,
+    /// How long a connection is waited for; `None` is as long as for a reply.
+    pub connect_timeout: Option<Duration>,
+    /// How long the first byte of a reply is waited for; `None` is as long as for all of it.
+    pub first_byte_timeout: Option<Duration>,
+    /// Latency up to which a reply is good; `None` is the time-out.
+    pub deadline: Option<Duration>,
+    /// Requests on a connection; `None` is one at a rate, and no limit of connections kept busy.
+    pub requests_per_connection: Option<u32>,
+    /// Requests after which the run is over, if that is before its time; `None` is no such number.
+    pub requests: Option<u64>,
+    /// Time between a reply and the next request of its session.
+    pub think: Duration,
+    /// Most requests that wait for their replies on one connection.
+    pub pipeline: u32,
+    /// Threads.
+    pub threads: u32,
+    /// What everything random comes from.
+    pub seed: u64,
+    /// Addresses to connect from.
+    pub sources: Vec<IpAddr>,
+    /// Receive buffer of each connection, in bytes.
+    pub receive_buffer: Option<u32>,
+    /// Bytes in a second that are read from each connection.
+    pub read_rate: Option<u64>,
+    /// Bytes in a second that are written to each connection.
+    pub write_rate: Option<u64>,
+    /// Bytes of bodies in a second that each client's line carries.
+    pub line_rate: Option<u64>,
+    /// How connections end.
+    pub closing: Closing,
+    /// The method.
+    pub method: String,
+    /// Field lines of every request.
+    pub fields: Vec<String>,
+    /// The body of every request.
+    pub body: Vec<u8>,
+    /// Which requests are of HTTP/1.0.
+    pub http10: Http10,
+    /// Share of requests that are conditional.
+    pub conditional: f64,
+    /// Whether replies are compared with what is expected.
+    pub verify: bool,
+    /// Whether a wrong line of a log, and what may run out, is an error, and not only told.
+    pub strict: bool,
+    /// The mix that the files of a set are asked for by; `None` is that of its own kind.
+    pub mix: Option<Kind>,
+    /// The dynamic part of a mix of SPECweb99; `None` is files alone.
+    pub dynamic: Option<DynamicOptions>,
+    /// Off periods of SURGE within sessions.
+    pub surge: Option<SurgeParameters>,
+    /// Longest pause within a session of one client of an access log; `None` makes each of its
+    /// requests a session.
+    pub client_gap: Option<Duration>,
+    /// Bytes of the distinct files at which an access log is cut off.
+    pub data_set: Option<u64>,
+    /// Requests of an access log that may change something are left out.
+    pub safe: bool,
+    /// The set whose files a list or a log asks for: replies are judged by it.
+    pub set: Option<PathBuf>,
+    /// A directory by the sizes of whose files replies are counted in classes.
+    pub sizes_of: Option<PathBuf>,
+    /// A directory with whose files bodies are compared.
+    pub verify_with: Option<PathBuf>,
+    /// Whether it is counted second by second, too.
+    pub series: bool,
+}
+
+/// What is asked for at the target.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Asking {
+    /// The URL itself.
+    #[default]
+    Url,
+    /// Paths with weights, out of a file.
+    List(PathBuf),
+    /// The files of a set, made by `flyball fileset`, as often as its kind asks for each.
+    Fileset(PathBuf),
+    /// The paths of a set that is not at hand.
+    Mix(Manifest),
+    /// The sessions of a log of httperf.
+    SessionLog(PathBuf),
+    /// The requests of an access log.
+    AccessLog(PathBuf),
+}
+
+impl Asking {
+    /// Whether sessions have a length of their own, so that each has a connection of its own also
+    /// where they follow each other.
+    pub(crate) fn has_sessions(&self) -> bool {
+        matches!(self, Asking::Fileset(_) | Asking::Mix(_) | Asking::SessionLog(_))
+    }
+}
+
+impl Options {
+    /// `load` on `url`, and everything else as it is by default.
+    pub fn new(url: &str, load: Load) -> Options {
+        Options {
+            url: url.into(),
+            load,
+            spread: Spread::default(),
+            asking: Asking::default(),
+            duration: Duration::from_secs(10),
+            warmup: Duration::ZERO,
+            late_after: Duration::from_nanos(LATE_NS),
+            timeout: Duration::from_secs(10),
+            connect_timeout: None,
+            first_byte_timeout: None,
+            deadline: None,
+            requests_per_connection: None,
+            requests: None,
+            think: Duration::ZERO,
+            pipeline: 1,
+            threads: 1,
+            seed: 1,
+            sources: Vec::new(),
+            receive_buffer: None,
+            read_rate: None,
+            write_rate: None,
+            line_rate: None,
+            closing: Closing::Orderly,
+            method: "GET".into(),
+            fields: Vec::new(),
+            body: Vec::new(),
+            http10: Http10::Never,
+            conditional: 0.0,
+            verify: false,
+            strict: false,
+            mix: None,
+            dynamic: None,
+            surge: None,
+            client_gap: None,
+            data_set: None,
+            safe: false,
+            set: None,
+            sizes_of: None,
+            verify_with: None,
+            series: false,
+        }
+    }
+
+    /// How much faster than a log it goes.
+    pub(crate) fn speed(&self) -> f64 {
+        if let Load::Replay(speed) = self.load { speed } else { 1.0 }
+    }
+
+    /// Requests in a session of files; `None` is as many as the kind of the set has.
+    pub(crate) fn requests_of_file_session(&self) -> Option<u32> {
+        self.requests_per_connection
+    }
+
+    /// Requests in a session of one URL.
+    pub(crate) fn requests_per_session(&self) -> u32 {
+        match self.load {
+            // A closed loop draws session after session for the same connection.
+            Load::Connections(_) => self.pipeline,
+            _ => self.requests_per_connection.unwrap_or(1),
+        }
+    }
+}
