@@ -180,25 +180,28 @@ pub(crate) fn read_as_separators(path: &[u8]) -> Option<Vec<u8>> {
     Some(read)
 }
 
-/// Writes the encoded slashes of a decoded path as `%2F`, for programs and modules: decoded they
+/// Writes the encoded slashes of a decoded path as `%2F`, for whatever reads it: decoded they
 /// could not be told from separators (RFC 3875, section 4.1.5: "a loss of information"). What reads
 /// `%2F` or `%25` in the path itself, as `%252F` decoded does, has its percent sign written as
 /// `%25`: no two paths look alike.
 pub(crate) fn write_slashes(path: &[u8]) -> Cow<'_, [u8]> {
-    let is_mistaken = |rest: &[u8]| matches!(rest, [b'%', b'2', b'F' | b'f' | b'5', ..]);
-    let changes = |at: usize| path[at] == ENCODED_SLASH || is_mistaken(&path[at..]);
     if memchr::memchr2(ENCODED_SLASH, b'%', path).is_none() {
         return Cow::Borrowed(path);
     }
     let mut written = Vec::with_capacity(path.len() + 16);
     for (at, &byte) in path.iter().enumerate() {
         match byte {
-            _ if !changes(at) => written.push(byte),
+            _ if !is_written_as_escape(path, at) => written.push(byte),
             ENCODED_SLASH => written.extend_from_slice(b"%2F"),
             _ => written.extend_from_slice(b"%25"),
         }
     }
     Cow::Owned(written)
+}
+
+/// Whether [`write_slashes`] writes three bytes for the one at this place.
+pub(crate) fn is_written_as_escape(path: &[u8], at: usize) -> bool {
+    matches!(path[at..], [ENCODED_SLASH, ..] | [b'%', b'2', b'F' | b'f' | b'5', ..])
 }
 
 fn hex_digit(digit: u8) -> Option<u8> {

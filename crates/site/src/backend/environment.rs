@@ -148,7 +148,8 @@ impl Environment {
     }
 
     /// The path and the query as they were sent, except that dot segments are resolved, as they are
-    /// for rules: no program takes `/admin/../x` for a path beneath `/admin`.
+    /// for rules: no program takes `/admin/../x` for a path beneath `/admin`. Nor does one take
+    /// `//x/admin` for `/admin` at a host `x`: it begins with one slash.
     fn add_uri(&mut self, request: &Request<'_>) {
         let (uri, path) = (request.path_and_query(), request.path());
         let (mut relative, mut resolved) = (Vec::new(), Vec::new());
@@ -161,8 +162,9 @@ impl Environment {
             }
             return self.add_parts("REQUEST_URI", &[&resolved, &uri[path.len()..]]);
         }
-        let slash: &[u8] = if matches!(uri, [] | [b'?', ..]) { b"/" } else { b"" };
-        self.add_parts("REQUEST_URI", &[slash, uri]);
+        let slashes = path.iter().take_while(|&&byte| byte == b'/').count();
+        let slash: &[u8] = if matches!(uri, [] | [b'?' | b'/', ..]) { b"/" } else { b"" };
+        self.add_parts("REQUEST_URI", &[slash, &uri[slashes..]]);
     }
 
     /// The same with a value as it is shown.
@@ -313,6 +315,8 @@ mod tests {
             ("/admin/%2e%2E/a%20b/.", "/a%20b/"),
             ("/a/..", "/"),
             ("/.well-known/a:b//c", "/.well-known/a:b//c"),
+            ("//x/admin?y", "/x/admin?y"),
+            ("///", "/"),
             ("?x", "/?x"),
         ] {
             let target = if sent.starts_with('/') { "" } else { "http://a" };

@@ -110,8 +110,8 @@ impl Pattern {
     }
 }
 
-/// A canonical path as expressions read it: U+FFFD stands for what is not UTF-8, so that a dot fits
-/// that too, and no rule is got around by it.
+/// A canonical path as expressions read it: an encoded slash as `%2F`, as programs are told it, and
+/// U+FFFD for what is not UTF-8, so that a dot fits that too, and no rule is got around by it.
 pub(crate) struct Text<'a> {
     path: &'a [u8],
     text: Cow<'a, str>,
@@ -119,7 +119,11 @@ pub(crate) struct Text<'a> {
 
 impl Text<'_> {
     pub(crate) fn of(path: &[u8]) -> Text<'_> {
-        Text { path, text: String::from_utf8_lossy(path) }
+        let text = match path::write_slashes(path) {
+            Cow::Borrowed(path) => String::from_utf8_lossy(path),
+            Cow::Owned(written) => Cow::Owned(String::from_utf8_lossy(&written).into_owned()),
+        };
+        Text { path, text }
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -137,12 +141,18 @@ impl Text<'_> {
     fn byte_at(&self, at: usize) -> usize {
         let (mut in_text, mut in_path) = (0, 0);
         for chunk in self.path.utf8_chunks() {
-            let valid = chunk.valid().len();
-            if at <= in_text + valid {
-                return in_path + (at - in_text);
+            for _ in 0..chunk.valid().len() {
+                if at <= in_text {
+                    return in_path;
+                }
+                in_text += if path::is_written_as_escape(self.path, in_path) { 3 } else { 1 };
+                in_path += 1;
             }
-            in_text += valid + char::REPLACEMENT_CHARACTER.len_utf8();
-            in_path += valid + chunk.invalid().len();
+            if at <= in_text {
+                return in_path;
+            }
+            in_text += char::REPLACEMENT_CHARACTER.len_utf8();
+            in_path += chunk.invalid().len();
         }
         in_path
     }
@@ -207,6 +217,27 @@ mod tests {
         assert_eq!(found[3].as_deref(), Some(&b"\xc3\xa9"[..]));
         assert_eq!(groups("/%ff%e2%82/*").unwrap()[1].as_deref(), path.get(5..));
         assert!(groups("~^/(..)/caf.[.]php").is_some());
+    }
+
+    #[test]
+    fn an_expression_reads_an_encoded_slash_as_it_is_written() {
+        for (pattern, path, fits) in [
+            (r"~^/grp%2Fsecret(/|$)", "/grp%2fsecret/x", true),
+            (r"~^/[\w.%-]+/admin$", "/grp%2Fsecret/admin", true),
+            (r"~^/[^/]+$", "/a%2Fb", true),
+            (r"~\x00", "/a%2Fb", false),
+            // What is encoded twice is another path.
+            (r"~^/grp%2Fsecret", "/grp%252Fsecret", false),
+            (r"~^/grp%252Fsecret", "/grp%252Fsecret", true),
+        ] {
+            let path = canonical(path.as_bytes()).unwrap();
+            assert_eq!(Pattern::parse(pattern).unwrap().fits(&path), fits, "{pattern} {path:?}");
+        }
+        let path = canonical("/x%2Fé%FF%252F/y".as_bytes()).unwrap();
+        let groups = Pattern::parse("~^/(x%2F)(..)(%252F)/(y)$").unwrap().groups_in(&path).unwrap();
+        let found = |group: usize| &path[groups[group].clone().unwrap()];
+        let expected = [&b"x\0"[..], b"\xc3\xa9\xff", b"%2F", b"y"];
+        assert_eq!([1, 2, 3, 4].map(found), expected);
     }
 
     #[test]
