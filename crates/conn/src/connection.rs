@@ -16,7 +16,7 @@ use flyball_http::{CloseReason, Refusal, Request};
 use flyball_observe::counters::{Counter, Tally};
 use flyball_observe::histogram::Timing;
 use flyball_observe::standing::Standing;
-use flyball_observe::trace::{Numbers, Trace, Wait};
+use flyball_observe::trace::{Trace, Wait};
 use flyball_site::{Ask, Lookup, OpenFile, Out, Plan, Service};
 
 use self::exchange::traced;
@@ -38,8 +38,10 @@ pub struct Connection {
     seat: Seat,
     /// A header of the PROXY protocol may stand before the first request.
     awaits_proxy: bool,
-    /// What its requests are called in timelines.
-    numbers: Numbers,
+    /// What timelines call it.
+    number: u64,
+    /// Requests so far.
+    requests: u32,
     /// Plans that were asked for, for an answer or a responder.
     asks: u32,
     /// The request that is not answered at once, or of whose answer there is more to come or to
@@ -65,14 +67,15 @@ impl Connection {
         // A proxy's connections are those of many clients.
         let is_proxy = told_by != ClientAddress::Peer && cx.clients.trusts(client);
         cx.account.opened();
-        let numbers = Numbers::accepted(&cx.tracer);
-        let trace = numbers.trace_accepted(&cx.tracer, client);
+        let number = cx.tracer.next_connection();
+        let trace = cx.tracer.accepted(number, client);
         Connection {
             conn: Conn::new(Arc::clone(&cx.limits), &cx.now),
             client,
             seat: if is_proxy { Seat::Free } else { cx.account.seat(client) },
             awaits_proxy: told_by == ClientAddress::ProxyProtocol,
-            numbers,
+            number,
+            requests: 0,
             asks: 0,
             exchange: trace.map(Exchange::traced),
             buffers: None,
@@ -450,7 +453,7 @@ impl Connection {
             return None;
         }
         cx.request_seen(times);
-        self.numbers.head();
+        self.requests = self.requests.wrapping_add(1);
         let _masked = cx.tried.masks.map(|mask| mask());
         let Context { clients, service, head, now, tally, log, account, buffers: lender, .. } = cx;
         head.client = clients.of(&head.request(input.since(at)), self.client);

@@ -3,7 +3,7 @@
 //! An exchange keeps a [`Timeline`] in its [`Trace`] only for requests that are asked about:
 //! `flyball ctl trace`, for as long as it runs, or the log of slow requests. Otherwise a request
 //! costs one test of a flag that its thread keeps, which it reads again once in a turn of its loop
-//! ([`Tracer::refresh`]), and a connection two numbers ([`Numbers`]).
+//! ([`Tracer::refresh`]), and a connection two numbers.
 //!
 //! Timelines that are over go to a ring in the shared mapping ([`Ring`]), from where the process of
 //! `--admin` hands them out, and to the log process as a line.
@@ -62,14 +62,32 @@ impl Tracer {
     }
 
     /// The number of a connection that was accepted now: no other has it.
-    fn next_connection(&self) -> u64 {
+    pub fn next_connection(&self) -> u64 {
         let count = self.connections.get() + 1;
         self.connections.set(count);
         self.base + count % CONNECTIONS_MAX
     }
 
-    fn is_on(&self) -> bool {
-        self.filter.is_some() || self.slow.is_some()
+    /// The timeline of the first request of a connection that was accepted now, if it is kept.
+    pub fn accepted(&self, connection: u64, client: IpAddr) -> Option<Trace> {
+        self.start(connection, 1, client, Point::Accept)
+    }
+
+    /// The timeline of a request of a connection, if it is kept: no byte of it was looked at yet.
+    pub fn begun(&self, connection: u64, request: u32, client: IpAddr) -> Option<Trace> {
+        self.start(connection, request, client, Point::Begin)
+    }
+
+    fn start(&self, connection: u64, request: u32, client: IpAddr, first: Point) -> Option<Trace> {
+        if self.filter.is_none() && self.slow.is_none() {
+            return None;
+        }
+        let is_sampled = self.wants(connection, request)?;
+        let mut timeline = Timeline::new(clock::monotonic_ns(), first, is_sampled);
+        let record = &mut timeline.record;
+        (record.worker, record.connection) = (self.worker, connection);
+        (record.request, record.client) = (request, client);
+        Some(Trace { timeline: Some(Box::new(timeline)) })
     }
 
     /// Whether a timeline is kept of this request, and whether it is of the sample.
@@ -93,46 +111,6 @@ impl Tracer {
             tally.add(Counter::SlowRequests, 1);
             tally.add(Counter::SlowLogLost, u64::from(!slow.send(record)));
         }
-    }
-}
-
-/// The numbers that name the requests of a connection.
-#[derive(Debug)]
-pub struct Numbers {
-    connection: u64,
-    /// Requests of it so far.
-    requests: u32,
-}
-
-impl Numbers {
-    /// Of a connection that was accepted now.
-    pub fn accepted(tracer: &Tracer) -> Numbers {
-        Numbers { connection: tracer.next_connection(), requests: 0 }
-    }
-
-    /// A whole head is there.
-    pub fn head(&mut self) {
-        self.requests = self.requests.wrapping_add(1);
-    }
-
-    /// The timeline of the first request of a connection that was accepted now, if it is kept.
-    pub fn trace_accepted(&self, tracer: &Tracer, client: IpAddr) -> Option<Trace> {
-        if tracer.is_on() { self.trace(tracer, client, Point::Accept) } else { None }
-    }
-
-    /// The timeline of the next request, if it is kept: no byte of it was looked at yet.
-    pub fn trace_begun(&self, tracer: &Tracer, client: IpAddr) -> Option<Trace> {
-        if tracer.is_on() { self.trace(tracer, client, Point::Begin) } else { None }
-    }
-
-    fn trace(&self, tracer: &Tracer, client: IpAddr, first: Point) -> Option<Trace> {
-        let request = self.requests.wrapping_add(1);
-        let is_sampled = tracer.wants(self.connection, request)?;
-        let mut timeline = Timeline::new(clock::monotonic_ns(), first, is_sampled);
-        let record = &mut timeline.record;
-        (record.worker, record.connection) = (tracer.worker, self.connection);
-        (record.request, record.client) = (request, client);
-        Some(Trace { timeline: Some(Box::new(timeline)) })
     }
 }
 

@@ -32,7 +32,10 @@ impl Connection {
     pub(super) fn begin_trace(&mut self, cx: &mut Context) {
         if self.exchange.as_ref().is_some_and(|one| one.trace.is_kept()) {
             self.trace(Trace::begin);
-        } else if let Some(trace) = self.numbers.trace_begun(&cx.tracer, self.client) {
+            return;
+        }
+        let request = self.requests.wrapping_add(1);
+        if let Some(trace) = cx.tracer.begun(self.number, request, self.client) {
             cx.buffers.exchange(&mut self.exchange).trace = trace;
         }
     }
