@@ -74,6 +74,7 @@ on_each_way_to_hold! {
     [
         those_who_hold_all_places_do_not_keep_honest_clients_out,
         a_client_that_pauses_keeps_its_place_until_another_needs_it,
+        those_who_have_asked_are_answered_before_their_places_are_given_away,
     ]
 }
 
@@ -270,6 +271,27 @@ fn a_client_that_pauses_keeps_its_place_until_another_needs_it(arch: &str) {
         _ => FEW_PLACES - 1,
     };
     assert!((fewest..FEW_PLACES).contains(&whole), "{arch}: {got:?}");
+}
+
+/// A request may come between two looks at a connection, as while the server stands still: then
+/// it is not idle any more, although others wait for its place.
+fn those_who_have_asked_are_answered_before_their_places_are_given_away(arch: &str) {
+    let Some(besieged) = Besieged::start(arch, &with_places(arch, FEW_PLACES)) else { return };
+    let head = "GET /hello.txt HTTP/1.1\r\nHost: a\r\n";
+    let connect = |first: &str| {
+        let mut client = besieged.server.connect();
+        client.send(first);
+        client
+    };
+    let mut kept: Vec<Client> = (0..FEW_PLACES).map(|_| connect(&format!("{head}\r\n"))).collect();
+    kept.iter_mut().for_each(|client| assert_eq!(client.response().status(), 200, "{arch}"));
+    let held = besieged.server.hold();
+    let mut new: Vec<Client> = (0..FEW_PLACES).map(|_| connect(&last_get("/hello.txt"))).collect();
+    kept.iter_mut().for_each(|client| client.send(format!("{head}\r\n")));
+    drop(held);
+    for client in kept.iter_mut().chain(&mut new) {
+        assert_eq!(client.response().status(), 200, "{arch}");
+    }
 }
 
 /// Appends the figures to the record, if one is asked for.

@@ -113,6 +113,12 @@ impl Accepts {
         }
     }
 
+    /// Whether connections may be about to end because others wait for their places.
+    pub(crate) fn looks_for_room(&self, worker: &Worker, open: usize, now_ms: u64) -> bool {
+        let is_full = open >= worker.connections_max && self.under_way() == 0;
+        !self.ended && (is_full || self.rests_until_ms.is_some()) && now_ms >= self.look_ms
+    }
+
     /// Ends connections that only hold their places while others wait for one: those that are to
     /// go on, which then close.
     pub(crate) fn make_room(
@@ -121,10 +127,6 @@ impl Accepts {
         slots: &mut Slots<Slot>,
         now_ms: u64,
     ) -> Vec<Token> {
-        let is_full = slots.len() >= worker.connections_max && self.under_way() == 0;
-        if self.ended || !is_full && self.rests_until_ms.is_none() || now_ms < self.look_ms {
-            return Vec::new();
-        }
         self.look_ms = now_ms + LOOK_MS;
         let waiting = worker.waits_for_room();
         if waiting == 0 {

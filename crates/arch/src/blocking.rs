@@ -397,6 +397,15 @@ impl<'a> Thread<'a> {
             && (!yields.cuts_an_answer() || self.crew.may_cut(now_ms))
     }
 
+    /// Why a connection ends that could wait on.
+    fn shall_end(&self, turn: &Turn, connection: &Connection, drains: bool) -> Option<CloseReason> {
+        if drains && self.desk.now.ms() >= self.crew.drain_until_ms() {
+            return Some(CloseReason::Draining);
+        }
+        let makes_room = waits_for_client(turn) && self.shall_make_room(connection);
+        makes_room.then_some(CloseReason::MadeRoom)
+    }
+
     /// One connection, to its end or to the drain deadline. Blocks.
     pub(crate) fn serve(&mut self, socket: &Owned, peer: SocketAddr) {
         let connection = Connection::new(peer, &self.desk);
@@ -413,22 +422,21 @@ impl<'a> Thread<'a> {
                 order.inspect(|order| line.connection.drain(*order));
                 continue;
             }
-            if drained.is_some() && self.desk.now.ms() >= self.crew.drain_until_ms() {
-                self.crew.unfinished.fetch_add(1, Relaxed);
-                break CloseReason::Draining;
-            }
-            if waits_for_client(&turn) && self.shall_make_room(&line.connection) {
-                break CloseReason::MadeRoom;
-            }
+            let ends = self.shall_end(&turn, &line.connection, drained.is_some());
             // Not where a call has timed out: a client that drips never lets one.
             let is_late = self.desk.now.ms() >= line.connection.deadline();
-            if is_late && wants_input(&turn) && !looked {
+            if (ends.is_some() || is_late) && wants_input(&turn) && !looked {
                 // What has come counts, although it was not read.
                 looked = true;
                 line.receive_now(&mut self.desk);
                 continue;
             }
             looked = false;
+            if let Some(reason) = ends {
+                let is_unfinished = reason == CloseReason::Draining;
+                self.crew.unfinished.fetch_add(usize::from(is_unfinished), Relaxed);
+                break reason;
+            }
             if is_late {
                 line.connection.expired(|| net::unacknowledged(socket), &mut self.desk);
                 continue;

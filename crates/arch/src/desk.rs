@@ -67,6 +67,8 @@ pub struct Desk {
     published: Published,
     /// The last change of the limits that was taken over.
     change: u64,
+    /// As [`Desk::asked_ms`].
+    pub(crate) asked_ms: u64,
 }
 
 /// How large bodies leave, and what calls to sockets do.
@@ -175,6 +177,7 @@ impl Desk {
             published: Published::default(),
             // Settings are those of the fork; what changed since is taken over at the first tick.
             change: 0,
+            asked_ms: 0,
         }
     }
 

@@ -198,7 +198,10 @@ impl Operations {
     /// # Errors
     /// As [`Ring::wait`].
     pub(crate) fn wait(&mut self, found: &mut Vec<(u64, Completion)>, ms: u64) -> io::Result<()> {
-        self.ring.wait(found, ms)?;
+        match ms {
+            0 => self.ring.gather(found)?,
+            _ => self.ring.wait(found, ms)?,
+        }
         arrange(found, self.order);
         Ok(())
     }
@@ -586,9 +589,13 @@ impl Operations {
         }
     }
 
-    /// Asks how much the socket holds; `None` when the answer comes later. A send that closes the
-    /// socket is taken back first: where that holds an answer before it, it may wait for ever.
-    pub(crate) fn unacknowledged(&mut self, slot: &mut Slot, token: Token) -> Option<u64> {
+    /// How much the socket holds, if that matters; `None` when the answer comes later. A send that
+    /// closes the socket is taken back first: where that holds an answer before it, it may wait for
+    /// ever.
+    pub(crate) fn in_socket(&mut self, slot: &mut Slot, token: Token) -> Option<u64> {
+        if !slot.connection.is_judged_by_socket() {
+            return Some(0);
+        }
         if slot.closing {
             slot.apart = true;
             self.ring.cancel(token.bits());

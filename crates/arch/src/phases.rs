@@ -246,7 +246,7 @@ impl<D: DiskWork> Phases<D> {
     /// True once the worker was told to stop and every connection is closed, or time is up.
     pub fn is_done(&self) -> bool {
         self.draining_until_ms
-            .is_some_and(|until| self.slots.is_empty() || self.desk.now.ms() >= until)
+            .is_some_and(|until| self.slots.is_empty() || self.desk.asked_ms() >= until)
     }
 
     /// True once the worker was told to stop or to retire: it accepts no more.
@@ -327,10 +327,9 @@ impl<D: DiskWork> Phases<D> {
         }
     }
 
-    /// Gives connections whose deadline has passed a turn.
+    /// Gives connections whose deadline had passed when events were asked for a turn.
     fn expire(&mut self) {
-        let now_ms = self.desk.now.ms();
-        while let Some(index) = self.timers.pop(now_ms) {
+        while let Some(index) = self.timers.pop(self.desk.asked_ms()) {
             let Some(token) = self.slots.token_at(index) else { continue };
             // One that is carried over has its turn in the next phase.
             if self.slots.find(token).is_some_and(|slot| !slot.queued) {

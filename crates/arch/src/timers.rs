@@ -101,8 +101,9 @@ impl Timers {
         if self.queued == 0 {
             return most_ms;
         }
-        let places = most_ms.div_ceil(TICK_MS).min(PLACES as u64) as u32;
-        let next = (self.tick..self.tick + places).find(|&tick| self.head(tick) != NONE);
+        // What was due while the machine stood still has not been taken out yet.
+        let end = self.tick_of(now_ms + most_ms).clamp(self.tick, self.tick + PLACES as u32);
+        let next = (self.tick..end).find(|&tick| self.head(tick) != NONE);
         let Some(next) = next else { return most_ms };
         let due = self.start_ms + u64::from(next) * TICK_MS;
         due.saturating_sub(now_ms).min(most_ms)
@@ -164,6 +165,17 @@ mod tests {
         }
         seen.sort_unstable();
         assert_eq!(seen, (0..50).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_overdue_is_not_waited_for() {
+        let mut timers = Timers::new(0);
+        timers.set(1, 10_000);
+        assert_eq!(timers.wait_ms(0, 500), 500);
+        for now in [10_048, 11_000, 1_000_000] {
+            assert_eq!(timers.wait_ms(now, 500), 0, "{now}");
+        }
+        assert_eq!(popped(&mut timers, 1_000_000), [1]);
     }
 
     #[test]

@@ -13,8 +13,15 @@ impl Desk {
         self.turn.now_ns()
     }
 
+    /// When the events of this turn were asked for, at the latest, in monotonic milliseconds: what
+    /// had come by then has been told, or is told now. A machine may stand still in any wait.
+    pub(crate) fn asked_ms(&self) -> u64 {
+        self.asked_ms
+    }
+
     /// A turn begins: something came, in a thread that waits by itself.
     pub(crate) fn begin_turn(&mut self) {
+        self.asked_ms = self.now.ms();
         self.tick();
         self.turn.lap();
         self.turn.begin();
@@ -22,6 +29,7 @@ impl Desk {
 
     /// A turn begins: since the last one ended the loop has waited for events.
     pub(crate) fn woke(&mut self) {
+        self.asked_ms = self.now.ms();
         self.tick();
         let waited_ns = self.turn.lap();
         self.turn.begin();

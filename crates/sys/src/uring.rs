@@ -76,6 +76,12 @@ struct Flight {
 /// The mark of an entry whose completion nobody waits for: no flight has so high a number.
 const NOBODY: u64 = u64::MAX;
 
+/// Completions that one wait takes at least, if so many are there.
+const HANDED_OVER_MIN: usize = 16;
+
+/// Times that the kernel is asked for all that is complete: more may come meanwhile.
+const GATHERINGS_MAX: usize = 4_096;
+
 /// Times that the kernel is asked to take entries from a full queue before the ring gives up.
 const SUBMITS_MAX: u32 = 1_000;
 
@@ -300,6 +306,22 @@ impl Ring {
             _ => {}
         }
         self.peek(completions);
+        Ok(())
+    }
+
+    /// Appends all that is complete by now, and does not wait: one [`Ring::wait`] takes a part.
+    ///
+    /// # Errors
+    /// As [`Ring::wait`].
+    pub fn gather(&mut self, completions: &mut Vec<(u64, Completion)>) -> io::Result<()> {
+        for _ in 0..GATHERINGS_MAX {
+            let before = completions.len();
+            self.wait(completions, 0)?;
+            // The kernel stops at 20 (Linux 6.13).
+            if completions.len() < before + HANDED_OVER_MIN {
+                break;
+            }
+        }
         Ok(())
     }
 

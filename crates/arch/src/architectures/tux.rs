@@ -363,7 +363,7 @@ impl EventLoop {
 
     fn is_done(&self) -> bool {
         self.draining_until_ms
-            .is_some_and(|until| self.requests.slots.is_empty() || self.desk.now.ms() >= until)
+            .is_some_and(|until| self.requests.slots.is_empty() || self.desk.asked_ms() >= until)
     }
 
     /// Leaves new connections in the accept queue until there is room.

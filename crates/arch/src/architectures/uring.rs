@@ -164,9 +164,10 @@ impl Loop {
 
     /// Submits what was started, waits for completions, and acts on each.
     fn turn(&mut self) -> io::Result<()> {
-        let due_ms = self.desk.now.ms();
-        let most_ms = if self.told.is_some() { 0 } else { WAIT_MS_MAX };
-        let wait_ms = self.timers.wait_ms(due_ms, most_ms);
+        let now_ms = self.desk.now.ms();
+        let looks_for_room = self.accepts.looks_for_room(&self.worker, self.slots.len(), now_ms);
+        let most_ms = if self.told.is_some() || looks_for_room { 0 } else { WAIT_MS_MAX };
+        let wait_ms = self.timers.wait_ms(now_ms, most_ms);
         let mut completions = std::mem::take(&mut self.completions);
         self.operations.wait(&mut completions, wait_ms)?;
         self.desk.woke();
@@ -190,12 +191,14 @@ impl Loop {
         }
         self.completions = completions;
         self.follow_orders(signalled);
-        self.expire(due_ms);
+        self.expire();
         if !self.accepts.rests(self.desk.now.ms()) {
             self.top_up_accepts();
         }
-        for token in self.accepts.make_room(&self.worker, &mut self.slots, self.desk.now.ms()) {
-            self.drive(token);
+        if looks_for_room {
+            for token in self.accepts.make_room(&self.worker, &mut self.slots, now_ms) {
+                self.drive(token);
+            }
         }
         let tally = &mut self.desk.tally;
         if accepted > 0 {
@@ -332,21 +335,18 @@ impl Loop {
         self.accepts.resume();
     }
 
-    /// Tells connections whose deadline had passed before the completions of this turn were asked
-    /// for: what had come by then was received.
-    fn expire(&mut self, now_ms: u64) {
+    /// Tells connections whose deadline had passed when completions were asked for: what had come by
+    /// then was received.
+    fn expire(&mut self) {
+        let now_ms = self.desk.asked_ms();
         while let Some(index) = self.timers.pop(now_ms) {
             let Some(token) = self.slots.token_at(index) else { continue };
+            // Another may have made way for it. This sets its timer too.
+            self.drive(token);
             let Some(slot) = self.slots.find(token) else { continue };
-            if slot.connection.deadline() > now_ms {
-                self.timers.set(index, slot.connection.deadline());
-                continue;
-            }
-            let in_socket = match slot.connection.is_judged_by_socket() {
-                false => Some(0),
-                true => self.operations.unacknowledged(slot, token),
-            };
-            if let Some(bytes) = in_socket {
+            if slot.connection.deadline() <= now_ms
+                && let Some(bytes) = self.operations.in_socket(slot, token)
+            {
                 slot.connection.expired(|| bytes, &mut self.desk);
                 self.drive(token);
             }
@@ -388,7 +388,7 @@ impl Loop {
 
     fn is_done(&self) -> bool {
         self.draining_until_ms
-            .is_some_and(|until| self.slots.is_empty() || self.desk.now.ms() >= until)
+            .is_some_and(|until| self.slots.is_empty() || self.desk.asked_ms() >= until)
     }
 
     fn report(mut self) -> Report {

@@ -206,7 +206,7 @@ fn poll(
     while !pipeline.is_ending() {
         poller.wait(stage, thread.desk.now.ms())?;
         thread.desk.woke();
-        poller.take_out(stage, thread.desk.now.ms(), pipeline.order(), &mut found);
+        poller.take_out(stage, thread.desk.asked_ms(), pipeline.order(), &mut found);
         for (mut line, why) in found.drain(..) {
             match why {
                 Found::Ready { read, write } => {

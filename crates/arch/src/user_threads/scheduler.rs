@@ -252,7 +252,7 @@ impl Scheduler {
 
     fn is_done(&self, commons: &Commons) -> bool {
         self.draining_until_ms
-            .is_some_and(|until| commons.open() == 0 || commons.desk.now.ms() >= until)
+            .is_some_and(|until| commons.open() == 0 || commons.desk.asked_ms() >= until)
     }
 
     /// Waits for events while nobody can run, and puts those into the run queue who can go on.
@@ -293,7 +293,7 @@ impl Scheduler {
             }
         }
         self.events = events;
-        self.wake_late(commons.desk.now.ms());
+        self.wake_late(commons.desk.asked_ms());
         self.wake_acceptors(commons);
         Ok(ordered)
     }
@@ -307,7 +307,7 @@ impl Scheduler {
         }
     }
 
-    /// Wakes those whose deadline has passed.
+    /// Wakes those whose deadline had passed by then.
     fn wake_late(&mut self, now_ms: u64) {
         while let Some(index) = self.timers.pop(now_ms) {
             let Some(token) = self.threads.token_at(index) else { continue };
