@@ -1,6 +1,6 @@
 //! The search for the end of a head, and the parser behind it.
 
-use flyball_http::head::Framing;
+use flyball_http::framing::{Framing, Hop};
 use flyball_http::scan::{HeadScan, parse_head};
 use flyball_http::{Head, Limits, Method, Name, Refusal, Version};
 
@@ -56,8 +56,8 @@ pub fn request_head(data: &[u8]) {
     let whole = read(data, [data.len()], &limits);
     let bytewise = read(data, 1..=data.len(), &limits);
     assert_eq!(outcome(&whole), outcome(&bytewise));
-    if let Ok(Some(head)) = whole {
-        check(&data[..head.len], &head, &limits);
+    if let Ok(Some((head, hop))) = whole {
+        check(&data[..head.len], &head, &hop, &limits);
     }
     // Heads that were not searched first are accepted or refused, but never end in a panic.
     let _ = parse_head(data, &limits, &mut Head::default());
@@ -67,23 +67,23 @@ fn read(
     data: &[u8],
     ends: impl IntoIterator<Item = usize>,
     limits: &Limits,
-) -> Result<Option<Head>, Refusal> {
+) -> Result<Option<(Head, Hop)>, Refusal> {
     let (mut scan, mut head) = (HeadScan::default(), Head::default());
     for end in ends {
         if let Some(len) = scan.advance(&data[..end], limits)? {
-            parse_head(&data[..len], limits, &mut head)?;
+            let hop = parse_head(&data[..len], limits, &mut head)?;
             assert_eq!(head.len, len, "the search and the parser disagree on the end");
-            return Ok(Some(head));
+            return Ok(Some((head, hop)));
         }
     }
     Ok(None)
 }
 
-fn outcome(read: &Result<Option<Head>, Refusal>) -> Result<Option<String>, Refusal> {
+fn outcome(read: &Result<Option<(Head, Hop)>, Refusal>) -> Result<Option<String>, Refusal> {
     read.as_ref().map(|head| head.as_ref().map(|head| format!("{head:?}"))).map_err(|r| *r)
 }
 
-fn check(bytes: &[u8], head: &Head, limits: &Limits) {
+fn check(bytes: &[u8], head: &Head, hop: &Hop, limits: &Limits) {
     assert!(bytes.len() <= limits.head_bytes_max && bytes.ends_with(b"\r\n\r\n"));
     for (at, &byte) in bytes.iter().enumerate() {
         match byte {
@@ -99,12 +99,12 @@ fn check(bytes: &[u8], head: &Head, limits: &Limits) {
     let lengths = request.values(Name::ContentLength).count();
     let codings = request.values(Name::TransferEncoding).count();
     assert!(lengths <= 1 && (lengths == 0 || codings == 0), "the framing is ambiguous");
-    match head.framing {
+    match hop.framing {
         Framing::Chunked => assert!(codings == 1 && head.version == Version::Http11),
         Framing::Length(length) => assert!(lengths == 1 && length > 0),
         Framing::None => assert_eq!(codings, 0),
     }
-    assert!(!head.expect_continue || head.version == Version::Http11);
+    assert!(!hop.expects_continue || head.version == Version::Http11);
     assert_eq!(Method::from_token(request.method_token()), request.method());
     assert!(request.to_owned().request().target() == request.target());
 }

@@ -2,8 +2,7 @@
 
 use std::net::IpAddr;
 
-use flyball_http::head::Name;
-use flyball_http::{Network, Request, forwarded};
+use flyball_http::{Name, Network, Request, forwarded};
 use flyball_sys::clients::{Client, Entered, Holders, Rates};
 
 /// Who clients are taken to be, and what each may take.

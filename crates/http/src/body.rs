@@ -4,8 +4,8 @@
 //! stay with the caller until it says how many it took.
 
 use crate::error::Refusal;
-use crate::head::Framing;
-use crate::scan::is_token;
+use crate::field::is_token;
+use crate::framing::Framing;
 
 /// Most bytes of chunk extensions in one body; they carry nothing that is used here.
 pub const EXTENSION_BYTES_MAX: u32 = 4 * 1024;

@@ -2,18 +2,19 @@
 //! for it (RFC 9110, section 13). Nothing here allocates.
 
 use crate::date::parse_date;
-use crate::head::{Method, Name, Request};
-use crate::scan::trim;
+use crate::field::{Name, trim};
+use crate::head::Method;
+use crate::request::Request;
 
 /// The fields that make a request conditional or partial. `!request.has_any(CONDITIONAL)` tells
 /// that neither this module nor [`crate::range`] has anything to say about the request.
-pub const CONDITIONAL: u32 = PRECONDITIONS | Name::IfRange.bit() | Name::Range.bit();
+pub const CONDITIONAL: u64 = PRECONDITIONS | Name::IfRange.bit() | Name::Range.bit();
 
 /// How old a modification time is before it counts as a strong validator, in seconds.
 const STRONG_AFTER_S: u64 = 60;
 
 /// The fields that [`evaluate`] looks at.
-const PRECONDITIONS: u32 = Name::IfMatch.bit()
+const PRECONDITIONS: u64 = Name::IfMatch.bit()
     | Name::IfNoneMatch.bit()
     | Name::IfModifiedSince.bit()
     | Name::IfUnmodifiedSince.bit();

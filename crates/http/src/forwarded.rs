@@ -6,8 +6,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::head::{Name, Request};
+use crate::field::Name;
 use crate::network::Network;
+use crate::request::Request;
 
 /// Most proxies in a row that are looked through.
 pub const HOPS_MAX: usize = 32;

@@ -1,5 +1,8 @@
 //! The named limits of one connection. Every one is per connection and finite by default.
 
+/// Longest request target, in bytes, unless a setting says otherwise.
+pub(crate) const TARGET_BYTES_MAX: usize = 8 * 1024;
+
 /// Limits on size, count and time for one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -74,7 +77,7 @@ impl Default for HeadStyle {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            target_bytes_max: 8 * 1024,
+            target_bytes_max: TARGET_BYTES_MAX,
             head_bytes_max: 16 * 1024,
             fields_max: 100,
             body_bytes_max: 64 * 1024 * 1024,

@@ -2,7 +2,7 @@
 //! `Accept-Encoding` and `Accept-Language` (RFC 9110, section 12.4.2). Nothing here allocates, and
 //! the time is linear in the length of the field.
 
-use crate::scan::trim;
+use crate::field::trim;
 
 /// The weight of an element that names none, in thousandths; also the greatest.
 pub const WEIGHT_MAX: u16 = 1_000;

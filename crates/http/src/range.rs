@@ -3,8 +3,9 @@
 
 use std::io::Write as _;
 
-use crate::head::{Method, Name, Request};
-use crate::scan::trim;
+use crate::field::{Name, trim};
+use crate::head::Method;
+use crate::request::Request;
 
 /// Most range-specs in one `Range` field, satisfiable or not. A field with more is ignored and
 /// the whole representation is sent, as RFC 9110, section 14.2, allows against abusive sets.

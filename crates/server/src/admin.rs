@@ -22,7 +22,7 @@ use flyball_arch::registry;
 use flyball_arch::settings::Settings;
 use flyball_arch::shared_state::SharedState;
 use flyball_http::h1::{Answer, Body, Conn};
-use flyball_http::head::Framing;
+use flyball_http::head::Content;
 use flyball_http::{Method, Now, Out, Request, Status};
 use flyball_observe::trace;
 use flyball_site::SiteSettings;
@@ -179,7 +179,7 @@ fn answer(asked: &Asked<'_>, request: &Request<'_>, conn: &mut Conn, out: &mut O
             (Status::METHOD_NOT_ALLOWED, "text/plain", format!("only {methods}\n"))
         }
         // A client that puts a command there would think that it was heeded.
-        _ if !matches!(request.head.framing, Framing::None | Framing::Length(0)) => {
+        _ if request.content() != Content::None => {
             let why = "a request has no body here; commands are /settings?KEY=VALUE and the like\n";
             (Status::CONTENT_TOO_LARGE, "text/plain", why.to_string())
         }

@@ -7,9 +7,11 @@ use std::mem::MaybeUninit;
 
 use crate::body::{BodyReader, Piece};
 use crate::error::Refusal;
-use crate::head::{Framing, Version};
+use crate::field::Lines;
+use crate::framing::{Framing, content_length, keeps_alive, transfer_encoding};
+use crate::head::Version;
 use crate::limits::Limits;
-use crate::scan::{FIELDS_CAP, HeadScan, trim};
+use crate::scan::{FIELDS_CAP, HeadScan, read_fields, version_of};
 
 /// The head of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +69,8 @@ pub struct Client {
     scan: HeadScan,
     to_head: bool,
     keep_alive: bool,
+    /// Scratch for the fields of one head.
+    fields: Lines,
 }
 
 impl Client {
@@ -78,6 +82,7 @@ impl Client {
             scan: HeadScan::default(),
             to_head: false,
             keep_alive: true,
+            fields: Lines::default(),
         }
     }
 
@@ -127,7 +132,8 @@ impl Client {
                 Ok(None) => return (at, Event::More),
                 Ok(Some(len)) => len,
             };
-            let (head, rest) = match parse_answer(&input[at..at + len], self.to_head) {
+            let bytes = &input[at..at + len];
+            let (head, rest) = match parse_answer(bytes, self.to_head, &mut self.fields) {
                 Err(refusal) => return self.broken(refusal),
                 Ok(parsed) => parsed,
             };
@@ -184,7 +190,11 @@ fn may_be_status_line(bytes: &[u8]) -> bool {
 }
 
 /// RFC 9112, section 6.3: the head of an answer and how its body ends.
-fn parse_answer(bytes: &[u8], to_head: bool) -> Result<(AnswerHead, Rest), Refusal> {
+fn parse_answer(
+    bytes: &[u8],
+    to_head: bool,
+    fields: &mut Lines,
+) -> Result<(AnswerHead, Rest), Refusal> {
     let mut headers = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; FIELDS_CAP];
     let mut parsed = httparse::Response::new(&mut []);
     let status = httparse::ParserConfig::default().parse_response_with_uninit_headers(
@@ -195,32 +205,14 @@ fn parse_answer(bytes: &[u8], to_head: bool) -> Result<(AnswerHead, Rest), Refus
     let (Ok(httparse::Status::Complete(len)), Some(status)) = (status, parsed.code) else {
         return Err(Refusal::Malformed);
     };
-    let version = if parsed.version == Some(0) { Version::Http10 } else { Version::Http11 };
-    let (mut length, mut chunked) = (None, false);
-    let (mut close, mut keep) = (false, version == Version::Http11);
-    for field in parsed.headers.iter() {
-        let value = trim(field.value);
-        if field.name.eq_ignore_ascii_case("content-length") {
-            let digits = std::str::from_utf8(value).ok().filter(|v| !v.starts_with('+'));
-            let parsed = digits.and_then(|v| v.parse::<u64>().ok()).ok_or(Refusal::BadLength)?;
-            if length.replace(parsed).is_some() {
-                return Err(Refusal::BadLength);
-            }
-        } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
-            if !value.eq_ignore_ascii_case(b"chunked") {
-                return Err(Refusal::UnknownCoding);
-            }
-            chunked = true;
-        } else if field.name.eq_ignore_ascii_case("connection") {
-            for option in value.split(|&b| b == b',').map(trim) {
-                close |= option.eq_ignore_ascii_case(b"close");
-                keep |= option.eq_ignore_ascii_case(b"keep-alive");
-            }
-        }
-    }
+    let version = version_of(parsed.version);
+    read_fields(bytes, parsed.headers, fields);
+    let length = content_length(bytes, fields)?;
+    let chunked = transfer_encoding(bytes, fields)?;
     if chunked && length.is_some() {
         return Err(Refusal::AmbiguousFraming);
     }
+    let persists = keeps_alive(bytes, fields, version);
     let bodiless = to_head || status < 200 || matches!(status, 204 | 304);
     let rest = match length {
         _ if bodiless => Rest::Framed(BodyReader::new(Framing::None, 0)),
@@ -228,7 +220,7 @@ fn parse_answer(bytes: &[u8], to_head: bool) -> Result<(AnswerHead, Rest), Refus
         Some(length) => Rest::Framed(BodyReader::new(Framing::Length(length), u64::MAX)),
         None => Rest::UntilClose,
     };
-    let keep_alive = keep && !close && !matches!(rest, Rest::UntilClose);
+    let keep_alive = persists && !matches!(rest, Rest::UntilClose);
     Ok((AnswerHead { status, version, length, keep_alive, len }, rest))
 }
 

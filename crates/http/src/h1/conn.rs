@@ -32,7 +32,8 @@ use super::stream::{Delimited, Stream};
 use crate::body::Piece;
 use crate::date::format_date;
 use crate::error::{CloseReason, Refusal};
-use crate::head::{Framing, Head};
+use crate::framing::{Framing, Hop};
+use crate::head::Head;
 use crate::limits::Limits;
 use crate::out::{Out, Segment};
 use crate::scan::parse_head;
@@ -241,12 +242,12 @@ impl Conn {
         }
         let parsed = match self.message.scan.advance(input, &self.limits) {
             Ok(None) => return 0,
-            Ok(Some(len)) => parse_head(&input[..len], &self.limits, head).map(|()| len),
+            Ok(Some(len)) => parse_head(&input[..len], &self.limits, head).map(|hop| (len, hop)),
             Err(refusal) => Err(refusal),
         };
         match parsed {
-            Ok(len) => {
-                self.head_ended(head, input.len() > len, now);
+            Ok((len, hop)) => {
+                self.head_ended(head, hop, input.len() > len, now);
                 len
             }
             Err(refusal) => {
@@ -256,11 +257,11 @@ impl Conn {
         }
     }
 
-    fn head_ended(&mut self, head: &Head, surplus: bool, now: &Now) {
+    fn head_ended(&mut self, head: &Head, hop: Hop, surplus: bool, now: &Now) {
         self.fresh = false;
         self.since_ms = now.ms();
-        self.message.head_ended(head, surplus, &self.limits);
-        let has_body = head.framing != Framing::None;
+        self.message.head_ended(head, hop, surplus, &self.limits);
+        let has_body = hop.framing != Framing::None;
         self.go(if has_body { Event::HeadEndBody } else { Event::HeadEnd });
     }
 

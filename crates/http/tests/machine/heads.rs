@@ -1,7 +1,8 @@
 //! Request heads made of hostile bytes: nothing panics, and what is accepted keeps the rules that
 //! a proxy in front of us relies on.
 
-use flyball_http::head::{Framing, TargetForm};
+use flyball_http::framing::{Framing, Hop};
+use flyball_http::head::TargetForm;
 use flyball_http::scan::{HeadScan, parse_head};
 use flyball_http::{Head, Limits, Method, Name, Refusal, Version};
 use proptest::collection::vec;
@@ -10,13 +11,16 @@ use proptest::prelude::*;
 use crate::script::limits;
 
 /// The outcome of `input` when it comes in pieces that end at these offsets.
-fn read(input: &[u8], ends: impl IntoIterator<Item = usize>) -> Result<Option<Head>, Refusal> {
+fn read(
+    input: &[u8],
+    ends: impl IntoIterator<Item = usize>,
+) -> Result<Option<(Head, Hop)>, Refusal> {
     let (limits, mut scan, mut head) = (limits(), HeadScan::default(), Head::default());
     for end in ends {
         if let Some(len) = scan.advance(&input[..end], &limits)? {
-            parse_head(&input[..len], &limits, &mut head)?;
+            let hop = parse_head(&input[..len], &limits, &mut head)?;
             assert_eq!(head.len, len, "the search and the parser see the same end");
-            return Ok(Some(head));
+            return Ok(Some((head, hop)));
         }
     }
     Ok(None)
@@ -90,7 +94,7 @@ fn head_bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// What is true of every head that was accepted.
-fn check_accepted(input: &[u8], head: &Head) {
+fn check_accepted(input: &[u8], head: &Head, hop: &Hop) {
     let bytes = &input[..head.len];
     let text = bytes.escape_ascii().to_string();
     assert!(bytes.ends_with(b"\r\n\r\n"), "{text}");
@@ -135,7 +139,7 @@ fn check_accepted(input: &[u8], head: &Head) {
         }
         (None, None) => Framing::None,
     };
-    assert_eq!(head.framing, framing, "{text}");
+    assert_eq!((hop.framing, head.content), (framing, framing.content()), "{text}");
     check_target(bytes, head);
 }
 
@@ -148,7 +152,7 @@ fn the_host_of_an_absolute_target_takes_the_place_of_the_field() {
         ("/p", "Host: b.example:82\r\n", "b.example:82"),
     ] {
         let bytes = format!("GET {target} HTTP/1.1\r\n{fields}\r\n").into_bytes();
-        let head = read(&bytes, [bytes.len()]).unwrap().unwrap();
+        let (head, _) = read(&bytes, [bytes.len()]).unwrap().unwrap();
         let request = head.request(&bytes);
         let redirected = request.redirected(b"/elsewhere").unwrap();
         for request in [request, redirected.request()] {
@@ -163,7 +167,7 @@ fn the_host_of_an_absolute_target_takes_the_place_of_the_field() {
     }
     // HTTP/1.0 asks for no field, and what a program is told is the same.
     let bytes = b"GET http://a.example:81/p HTTP/1.0\r\n\r\n";
-    let head = read(bytes, [bytes.len()]).unwrap().unwrap();
+    let (head, _) = read(bytes, [bytes.len()]).unwrap().unwrap();
     assert_eq!(head.request(bytes).field(b"host"), Some(&b"a.example:81"[..]));
     assert_eq!(head.request(bytes).fields().count(), 1);
 }
@@ -208,8 +212,8 @@ proptest! {
         step in 1_usize..9,
     ) {
         let whole = read(&input, [input.len()]);
-        if let Ok(Some(head)) = &whole {
-            check_accepted(&input, head);
+        if let Ok(Some((head, hop))) = &whole {
+            check_accepted(&input, head, hop);
         }
         for step in [1, step] {
             let ends = (0..input.len()).step_by(step).skip(1).chain([input.len()]);

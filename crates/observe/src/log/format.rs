@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use flyball_http::head::Name;
-use flyball_http::{Request, Status, Version};
+use flyball_http::Name;
+use flyball_http::{Request, Status};
 
 use crate::text::{self, Dates, Style};
 
@@ -249,10 +249,7 @@ fn is_there(text: &&[u8]) -> bool {
 }
 
 fn protocol<'a>(request: &Request<'a>) -> &'a [u8] {
-    match request.head.version {
-        Version::Http10 => b"HTTP/1.0",
-        Version::Http11 => b"HTTP/1.1",
-    }
+    request.head.version.as_str().as_bytes()
 }
 
 fn items_of(text: &str) -> Result<Vec<Item>, FormatError> {

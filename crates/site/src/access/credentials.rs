@@ -1,8 +1,8 @@
 //! The name and password of a request (RFC 7617, section 2).
 
 use base64ct::{Base64, Base64Unpadded, Encoding};
+use flyball_http::Name;
 use flyball_http::Request;
-use flyball_http::head::Name;
 
 /// A name and a password, as bytes: in UTF-8 if the client does as it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

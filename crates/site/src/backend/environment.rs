@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::io::Write;
 
-use flyball_http::head::Framing;
-use flyball_http::{Request, Version};
+use flyball_http::Request;
+use flyball_http::head::Content;
 
 use crate::path::{self, Mapped};
 
@@ -87,16 +87,10 @@ impl Environment {
         all.variables.clear();
         all.add("GATEWAY_INTERFACE", b"CGI/1.1");
         all.add("SERVER_SOFTWARE", concat!("flyball/", env!("CARGO_PKG_VERSION")).as_bytes());
-        all.add(
-            "SERVER_PROTOCOL",
-            match request.head.version {
-                Version::Http10 => b"HTTP/1.0",
-                Version::Http11 => b"HTTP/1.1",
-            },
-        );
+        all.add("SERVER_PROTOCOL", request.head.version.as_str().as_bytes());
         all.add("REQUEST_METHOD", request.method_token());
         all.add_uri(request);
-        all.add("REQUEST_SCHEME", b"http");
+        all.add("REQUEST_SCHEME", request.scheme().as_str().as_bytes());
         all.add("QUERY_STRING", request.query());
         let host = request.host();
         all.add("SERVER_NAME", if host.is_empty() { b"localhost" } else { host });
@@ -106,10 +100,10 @@ impl Environment {
         all.add("REQUEST_ID", id.as_bytes());
         // php-cgi answers nothing without it.
         all.add("REDIRECT_STATUS", b"200");
-        match request.head.framing {
-            Framing::Length(length) => all.add_shown("CONTENT_LENGTH", &length),
-            Framing::Chunked => all.add("HTTP_TRANSFER_ENCODING", b"chunked"),
-            Framing::None => {}
+        match request.content() {
+            Content::Length(length) => all.add_shown("CONTENT_LENGTH", &length),
+            Content::Unknown => all.add("HTTP_TRANSFER_ENCODING", b"chunked"),
+            Content::None => {}
         }
         if let Some(kind) = request.field(b"content-type") {
             all.add("CONTENT_TYPE", kind);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flyball_http::head::Framing;
+use flyball_http::head::Content;
 use flyball_http::{Method, OwnedRequest};
 
 use super::environment::Environment;
@@ -67,9 +67,9 @@ impl Start {
 
 /// The length of a request body, as its head tells it; `None` when it comes in chunks.
 pub(super) fn told_len(request: &OwnedRequest) -> Option<u64> {
-    match request.request().head.framing {
-        Framing::None => Some(0),
-        Framing::Length(len) => Some(len),
-        Framing::Chunked => None,
+    match request.request().content() {
+        Content::None => Some(0),
+        Content::Length(len) => Some(len),
+        Content::Unknown => None,
     }
 }

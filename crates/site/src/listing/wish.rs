@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
+use flyball_http::Name;
 use flyball_http::Request;
-use flyball_http::head::Name;
 
 use super::Entry;
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use flyball_http::h1::{Body, Wants};
-use flyball_http::head::Framing;
+use flyball_http::head::Content;
 use flyball_http::{Now, OwnedRequest, Segment, Status};
 use flyball_module::abi::WAIT_MS_MAX;
 use flyball_module::{Pending, Turn, Wake};
@@ -167,7 +167,7 @@ impl Running {
         site: usize,
     ) -> Box<Running> {
         // Whatever the connection still reads is not of a request without a body.
-        let body_ended = request.request().head.framing == Framing::None;
+        let body_ended = request.request().content() == Content::None;
         let request = Arc::new(request);
         let task = Task {
             mounted: Arc::clone(mounted),

@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use flyball_http::Name;
 use flyball_http::coding::Class;
-use flyball_http::head::Name;
 use flyball_http::{Request, Status};
 use flyball_sys::file::{self, Failure, Links};
 use flyball_sys::sandbox::Rights;

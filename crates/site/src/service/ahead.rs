@@ -4,7 +4,8 @@
 
 use std::collections::VecDeque;
 
-use flyball_http::{Head, Limits, Name, Now, OwnedRequest, Request, scan};
+use flyball_http::request::Draft;
+use flyball_http::{Name, Now, OwnedRequest, Request};
 
 use super::{Asker, Lookup, Service};
 use crate::path;
@@ -30,7 +31,7 @@ pub(super) struct Ahead {
 impl Ahead {
     /// Adds a file, by its name relative to the root of the site that this host names; `fields` are
     /// those of a request that say what its client accepts.
-    fn push(&mut self, host: &[u8], name: &[u8], fields: &[u8]) {
+    fn push(&mut self, host: &[u8], name: &[u8], fields: &[Field<'_>]) {
         if self.queue.len() < QUEUE_MAX && self.depth < DEPTH_MAX {
             let request = request(host, name, fields);
             self.queue.extend(request.map(|request| (request, self.depth + 1)));
@@ -152,7 +153,7 @@ impl Service {
             if self.sites.hosts.choose(host.as_bytes()) == Some(index) {
                 names
                     .iter()
-                    .for_each(|name| self.ahead.push(host.as_bytes(), name.as_bytes(), b""));
+                    .for_each(|name| self.ahead.push(host.as_bytes(), name.as_bytes(), &[]));
             }
         }
     }
@@ -163,33 +164,26 @@ impl Service {
 const ACCEPTS: [(Name, &str); 2] =
     [(Name::AcceptEncoding, "Accept-Encoding"), (Name::AcceptLanguage, "Accept-Language")];
 
-/// These fields of a request, each with its CRLF.
-fn fields_of(page: &Request<'_>) -> Vec<u8> {
-    let mut fields = Vec::new();
-    for (name, text) in ACCEPTS {
-        for value in page.values(name) {
-            let line = [text.as_bytes(), b": ", value, b"\r\n"];
-            line.iter().for_each(|part| fields.extend_from_slice(part));
-        }
-    }
-    fields
+/// These fields of a request.
+fn fields_of<'a>(page: &Request<'a>) -> Vec<Field<'a>> {
+    let of = |(name, text): (Name, &'static str)| {
+        page.values(name).map(move |value| (text.as_bytes(), value))
+    };
+    ACCEPTS.into_iter().flat_map(of).collect()
 }
 
+/// A field's name and value.
+type Field<'a> = (&'a [u8], &'a [u8]);
+
 /// What a client would send for a file.
-fn request(host: &[u8], name: &[u8], fields: &[u8]) -> Option<OwnedRequest> {
-    let mut bytes = b"GET ".to_vec();
-    path::encode_path(name, &mut bytes);
-    let version: &[u8] = if host.is_empty() { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\nHost: " };
-    bytes.extend_from_slice(version);
+fn request(host: &[u8], name: &[u8], fields: &[Field<'_>]) -> Option<OwnedRequest> {
+    let mut target = Vec::new();
+    path::encode_path(name, &mut target);
+    let mut draft = Draft::new(b"GET", &target);
     if !host.is_empty() {
-        bytes.extend_from_slice(host);
-        bytes.extend_from_slice(b"\r\n");
+        draft = draft.field(b"Host", host);
     }
-    bytes.extend_from_slice(fields);
-    bytes.extend_from_slice(b"\r\n");
-    let mut head = Head::default();
-    scan::parse_head(&bytes, &Limits::default(), &mut head).ok()?;
-    Some(head.request(&bytes).to_owned())
+    fields.iter().fold(draft, |draft, (name, value)| draft.field(name, value)).done()
 }
 
 #[cfg(test)]
@@ -199,15 +193,15 @@ mod tests {
     #[test]
     fn a_file_is_asked_for_as_a_client_would() {
         let mut ahead = Ahead::default();
-        ahead.push(b"example.org", b"a b/c.png", b"Accept-Encoding: br\r\n");
-        ahead.push(b"", b"d", b"");
-        ahead.push(b"bad host", b"e", b"");
+        ahead.push(b"example.org", b"a b/c.png", &[(b"Accept-Encoding", b"br")]);
+        ahead.push(b"", b"d", &[]);
+        ahead.push(b"bad host", b"e", &[]);
         let (first, depth) = ahead.pop().unwrap();
         assert_eq!(depth, 1);
         assert_eq!(first.request().path(), b"/a%20b/c.png");
         assert_eq!(first.request().host(), b"example.org");
         assert_eq!(first.request().value(Name::AcceptEncoding), Some(&b"br"[..]));
-        assert_eq!(fields_of(&first.request()), b"Accept-Encoding: br\r\n");
+        assert_eq!(fields_of(&first.request()), [(&b"Accept-Encoding"[..], &b"br"[..])]);
         assert_eq!(ahead.pop().unwrap().0.request().path(), b"/d");
         assert!(ahead.pop().is_none());
     }
@@ -216,10 +210,10 @@ mod tests {
     fn the_queue_is_bounded() {
         let mut ahead = Ahead::default();
         for n in 0..2 * QUEUE_MAX {
-            ahead.push(b"a", format!("{n}").as_bytes(), b"");
+            ahead.push(b"a", format!("{n}").as_bytes(), &[]);
         }
         let mut deep = Ahead { depth: DEPTH_MAX, ..Ahead::default() };
-        deep.push(b"a", b"b", b"");
+        deep.push(b"a", b"b", &[]);
         assert!(deep.pop().is_none());
         let waiting = std::iter::from_fn(|| ahead.pop()).count();
         assert_eq!(waiting, QUEUE_MAX);

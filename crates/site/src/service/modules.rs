@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use bytes::Bytes;
-use flyball_http::head::Framing;
+use flyball_http::head::Content;
 use flyball_http::{Method, Now, OwnedRequest, Request, Segment, Status, h1};
 use flyball_module::Turn;
 
@@ -74,8 +74,7 @@ impl Service {
         let Some(module) = mounted.ready() else { return Lookup::Respond(later()) };
         draft.clear();
         id.clear();
-        let mut body =
-            BodyQueue { ended: request.head.framing == Framing::None, ..BodyQueue::NONE };
+        let mut body = BodyQueue { ended: request.content() == Content::None, ..BodyQueue::NONE };
         let caller = Caller { request, path, at: place.at, name: mounted.name() };
         let mut called = Called { caller, body: &mut body, draft, id };
         let turn = mounted.timed(|| module.answer(&mut called));

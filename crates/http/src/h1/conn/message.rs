@@ -1,8 +1,9 @@
 //! What a connection knows of one request and its answer.
 
 use crate::body::BodyReader;
+use crate::framing::{Framing, Hop};
 use crate::h1::stream::Stream;
-use crate::head::{Framing, Head, Method, Version};
+use crate::head::{Head, Method, Version};
 use crate::limits::Limits;
 use crate::scan::HeadScan;
 
@@ -61,14 +62,14 @@ impl Default for Message {
 
 impl Message {
     /// Its head ended and wants an answer; `surplus` when more came with it.
-    pub(super) fn head_ended(&mut self, head: &Head, surplus: bool, limits: &Limits) {
+    pub(super) fn head_ended(&mut self, head: &Head, hop: Hop, surplus: bool, limits: &Limits) {
         self.ask = Ask::Wanted;
-        self.keep_alive = head.keep_alive;
+        self.keep_alive = hop.keep_alive;
         self.http10 = head.version == Version::Http10;
         self.head_only = head.method == Method::Head;
         self.surplus = surplus;
-        self.body = BodyReader::new(head.framing, limits.body_bytes_max);
-        self.expect_continue = head.expect_continue && head.framing != Framing::None;
+        self.body = BodyReader::new(hop.framing, limits.body_bytes_max);
+        self.expect_continue = hop.expects_continue && hop.framing != Framing::None;
     }
 
     /// Whether the next move is the client's, while the request body is taken.
