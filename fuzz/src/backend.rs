@@ -38,7 +38,6 @@ pub(crate) const REPLY_WORDS: &[&[u8]] = &[
 const OURS: &[&str] = &[
     "connection",
     "content-length",
-    "date",
     "keep-alive",
     "proxy-connection",
     "server",
@@ -108,7 +107,7 @@ pub fn backend_reply(data: &[u8]) {
     if let Some(SentFile::At(path) | SentFile::Beneath(path)) = &reply.file {
         assert!(!path.contains(&0));
     }
-    let fields = &reply.fields;
+    let fields = reply.fields.lines().h1();
     assert!(fields.is_empty() || fields.ends_with(b"\r\n"), "{}", fields.escape_ascii());
     for line in fields.split_inclusive(|&byte| byte == b'\n') {
         let text = line.escape_ascii();

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use flyball_http::h1::Conn;
 use flyball_http::h1::state::State;
-use flyball_http::h1::{Answer, Body, Conn};
 use flyball_http::out::Front;
-use flyball_http::{CloseReason, Head, Limits, Now, Out, Segment, Status};
+use flyball_http::{Answer, Body, CloseReason, Fields, Head, Limits, Now, Out, Segment, Status};
 
 pub(crate) const WORDS: &[&[u8]] = &[
     b"\x00\x1eGET / HTTP/1.1\r\nHost: a\r\n\r\n\x00\x00\x00\x00",
@@ -224,8 +224,11 @@ impl<'a> Program<'a> {
             4 => Body::Stream { len: Some(kind) },
             _ => Body::Parts(vec![Segment::Bytes(vec![b'y'; 5].into())]),
         };
-        let fields = b"Content-Length: 0\r\n\r\n";
-        let answer = Answer { status: Status::OK, fields, body, close: kind > 240 };
+        let fields: Fields = [("Content-Length", "0")].into_iter().collect();
+        let answer = Answer { status: Status::OK, fields: (&fields).into(), body };
+        if kind > 240 {
+            self.conn.end_with_answer();
+        }
         self.conn.answered(answer, &mut self.out, &self.now);
     }
 

@@ -1,7 +1,6 @@
 //! What the access log is told of a request and its answer.
 
-use flyball_http::h1::Body;
-use flyball_http::{Now, Request, Segment, Status};
+use flyball_http::{Now, Request, Status};
 use flyball_observe::log::{AccessLogWriter, Answered, LogSender};
 use flyball_site::access::claimed_name;
 use flyball_site::{Answer, Service};
@@ -50,18 +49,7 @@ impl RequestLog {
             true => claimed_name(request, &mut self.decoded),
             false => None,
         };
-        let answered = Answered { status: answer.status, bytes: content_len(answer), user };
+        let answered = Answered { status: answer.status, bytes: answer.body.content_len(), user };
         self.lines.write(request, &answered, began_ns, now);
-    }
-}
-
-fn content_len(answer: &Answer<'_>) -> Option<u64> {
-    match &answer.body {
-        Body::Empty => Some(0),
-        Body::Inline(len) => Some(*len as u64),
-        Body::Bytes(bytes) => Some(bytes.len() as u64),
-        Body::File { len, .. } => Some(*len),
-        Body::Parts(parts) => Some(parts.iter().map(Segment::content_len).sum()),
-        Body::Stream { len } => *len,
     }
 }

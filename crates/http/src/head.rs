@@ -4,7 +4,6 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::field::{Lines, Span};
-use crate::request::Request;
 
 /// The method of a request (RFC 9110, section 9; PATCH is RFC 5789).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -166,12 +165,5 @@ impl Default for Head {
             client: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             fields: Lines::default(),
         }
-    }
-}
-
-impl Head {
-    /// The head as a request over the text that it points into.
-    pub fn request<'a>(&'a self, text: &'a [u8]) -> Request<'a> {
-        Request::new(self, text)
     }
 }

@@ -7,12 +7,14 @@
 // What a client wrote is escaped in one place, the error log.
 #![deny(clippy::print_stderr)]
 
+pub mod answer;
 pub mod body;
 pub mod coding;
 pub mod conditional;
 pub mod date;
 pub mod error;
 pub mod field;
+pub mod fields;
 pub mod forwarded;
 pub mod framing;
 pub mod h1;
@@ -28,9 +30,11 @@ pub mod scan;
 pub mod status;
 mod target;
 
+pub use answer::{Answer, AnswerFields, Body};
 pub use date::Now;
 pub use error::{CloseReason, Refusal};
 pub use field::Name;
+pub use fields::{Block, FieldLines, Fields};
 pub use head::{Head, Method, Scheme, Version};
 pub use limits::{HeadStyle, Limits};
 pub use network::Network;

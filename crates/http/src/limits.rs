@@ -57,10 +57,10 @@ pub struct HeadStyle {
 }
 
 impl HeadStyle {
-    /// The spaces that pad a head that is `len` bytes long without them.
-    pub(crate) fn pad(self, len: impl FnOnce() -> usize) -> &'static [u8] {
+    /// The spaces that pad a head that is `len` bytes long without them, if there is a place.
+    pub(crate) fn pad(self, no_place: bool, len: impl FnOnce() -> usize) -> &'static [u8] {
         const SPACES: [u8; 64] = [b' '; 64];
-        if self.align <= 1 {
+        if no_place || self.align <= 1 {
             return b"";
         }
         let len = len();

@@ -21,11 +21,14 @@ pub struct Request<'a> {
     text: &'a [u8],
 }
 
-impl<'a> Request<'a> {
-    pub(crate) fn new(head: &'a Head, text: &'a [u8]) -> Request<'a> {
-        Request { head, text }
+impl Head {
+    /// The head as a request over the text that it points into.
+    pub fn request<'a>(&'a self, text: &'a [u8]) -> Request<'a> {
+        Request { head: self, text }
     }
+}
 
+impl<'a> Request<'a> {
     /// The method.
     pub fn method(&self) -> Method {
         self.head.method

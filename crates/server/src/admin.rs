@@ -21,9 +21,9 @@ use bytes::Bytes;
 use flyball_arch::registry;
 use flyball_arch::settings::Settings;
 use flyball_arch::shared_state::SharedState;
-use flyball_http::h1::{Answer, Body, Conn};
+use flyball_http::h1::Conn;
 use flyball_http::head::Content;
-use flyball_http::{Method, Now, Out, Request, Status};
+use flyball_http::{Answer, Body, Fields, Method, Name, Now, Out, Request, Status};
 use flyball_observe::trace;
 use flyball_site::SiteSettings;
 use flyball_site::hosts::{Hosts, local_names};
@@ -169,7 +169,7 @@ struct Asked<'a> {
 fn answer(asked: &Asked<'_>, request: &Request<'_>, conn: &mut Conn, out: &mut Out<()>, now: &Now) {
     let admin = asked.admin;
     let methods = methods_of(request.path());
-    let mut policy = String::new();
+    let mut policy = Fields::default();
     let (status, media_type, text) = match request.path() {
         _ if admin.hosts.as_ref().is_some_and(|hosts| hosts.choose(request.host()).is_none()) => {
             let why = "this host is not served here: admin-hosts says which are\n";
@@ -206,15 +206,18 @@ fn answer(asked: &Asked<'_>, request: &Request<'_>, conn: &mut Conn, out: &mut O
         }
     };
     let refused = status == Status::METHOD_NOT_ALLOWED;
-    let allow = if refused { format!("Allow: {methods}\r\n") } else { String::new() };
-    let fields = format!(
-        "{allow}{policy}Content-Type: {media_type}\r\nContent-Length: {}\r\n\
-         Cache-Control: no-store\r\n\r\n",
-        text.len()
-    );
+    let mut fields = Fields::default();
+    if refused {
+        fields.add(Name::Allow, methods);
+    }
+    fields.append(policy.lines());
+    fields.add(Name::ContentType, media_type);
+    fields.add_shown(Name::ContentLength, text.len());
+    fields.add(Name::CacheControl, "no-store");
     let is_head = request.method() == Method::Head;
     let body = if is_head { Body::Empty } else { Body::Bytes(Bytes::from(text)) };
-    conn.answered(Answer { status, fields: fields.as_bytes(), body, close: true }, out, now);
+    conn.end_with_answer();
+    conn.answered(Answer { status, fields: (&fields).into(), body }, out, now);
 }
 
 /// The methods that a path has.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use flyball_http::coding::Coding;
 use flyball_http::conditional::Validators;
 use flyball_http::date::format_date;
+use flyball_http::{Block, FieldLines, Fields, Name};
 use flyball_sys::descriptors::Descriptor;
 use flyball_sys::file::{self, Promise, Stamp};
 use flyball_sys::pinned::Pinned;
@@ -109,8 +110,8 @@ pub(crate) struct Head<'a> {
     pub(crate) tag: &'a str,
     /// The language; empty for none.
     pub(crate) language: &'a str,
-    /// Fields that 206 and 304 carry too (RFC 9110, section 15.4.5), each with its CRLF.
-    pub(crate) shared: &'a [u8],
+    /// Fields that 206 and 304 carry too (RFC 9110, section 15.4.5).
+    pub(crate) shared: FieldLines<'a>,
     /// The body is coded while it is sent: nobody knows its length.
     pub(crate) streams: bool,
 }
@@ -131,13 +132,13 @@ pub(crate) struct FileEntry {
     pub(crate) name: Box<[u8]>,
     pub(crate) stamp: Stamp,
     pub(crate) content: Content,
-    /// The fields of a plain 200, with the blank line: type, coding and language; the length and
-    /// whether there are ranges; what other answers share; and last the validators.
-    head: Vec<u8>,
+    /// The fields of a plain 200: type, coding and language; the length and whether there are
+    /// ranges; what other answers share; and last the validators.
+    head: Block,
     cuts: Cuts,
 }
 
-/// Where the parts of a head are.
+/// Where the parts of a head are, as HTTP/1 has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cuts {
     type_len: u32,
@@ -162,19 +163,14 @@ impl Cuts {
     }
 }
 
-const TYPE: &[u8] = b"Content-Type: ";
+/// In front of a media type, which comes first.
+const TYPE_AT: u32 = "Content-Type: ".len() as u32;
 
-const CONTENT_CODING: &[u8] = b"Content-Encoding: ";
+/// In front of an entity tag.
+const ETAG_BYTES: u32 = "ETag: ".len() as u32;
 
-const ETAG: &[u8] = b"ETag: ";
-
-/// Behind the entity tag: `\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n`.
-const LAST_MODIFIED_BYTES: usize = 2 + LAST_MODIFIED.len() + 29 + 2 + END.len();
-
-const LAST_MODIFIED: &[u8] = b"Last-Modified: ";
-
-/// The blank line.
-const END: &[u8] = b"\r\n";
+/// Behind it: `\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n`.
+const LAST_MODIFIED_BYTES: usize = "\r\nLast-Modified: \r\n".len() + 29;
 
 /// What shared bytes hold beside the bytes themselves: where they are, their room, and a count.
 const BYTES_HEAD: usize = 24;
@@ -187,7 +183,10 @@ impl FileEntry {
         says: &Head<'_>,
         content: Content,
     ) -> FileEntry {
-        let (head, cuts) = build_head(says, &stamp, Some(content.len()).filter(|_| !says.streams));
+        let mut fields = Fields::with_capacity(HEAD_TYPICAL);
+        let len = Some(content.len()).filter(|_| !says.streams);
+        let cuts = add_head(says, &stamp, len, &mut fields);
+        let head = Block::new(fields);
         FileEntry { scope, name: name.into(), stamp, content, head, cuts }
     }
 
@@ -199,12 +198,12 @@ impl FileEntry {
         content: Content,
     ) -> FileEntry {
         let (scope, name) = (Scope::of_path(0, 0), Box::default());
-        FileEntry { scope, name, stamp, content, head, cuts }
+        FileEntry { scope, name, stamp, content, head: Block::of_h1(head), cuts }
     }
 
-    /// Its head, to be filled again.
+    /// The memory of its head, to be filled again.
     pub(crate) fn into_head(self) -> Vec<u8> {
-        self.head
+        self.head.into_h1()
     }
 
     /// Where the parts of the head are.
@@ -227,19 +226,19 @@ impl FileEntry {
         if self.cuts.length_at < self.cuts.shared_at {
             return None;
         }
-        FilterKind::named(self.field(CONTENT_CODING))
+        FilterKind::named(self.coding_field(Name::ContentEncoding))
     }
 
-    /// The fields of a plain 200, with the blank line, as built when the file entered the cache.
-    pub(crate) fn head(&self) -> &[u8] {
+    /// The fields of a plain 200, as encoded when the file entered the cache.
+    pub(crate) fn head(&self) -> &Block {
         &self.head
     }
 
-    /// Builds those fields.
-    pub(crate) fn write_head(&self, out: &mut Vec<u8>) {
+    /// Adds those fields.
+    pub(crate) fn add_fields(&self, fields: &mut Fields) {
         let says = self.says();
         let len = Some(self.len()).filter(|_| !says.streams);
-        out.extend_from_slice(&build_head(&says, &self.stamp, len).0);
+        add_head(&says, &self.stamp, len, fields);
     }
 
     /// What the head was built of.
@@ -247,49 +246,45 @@ impl FileEntry {
         let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
         Head {
             media_type: self.media_type(),
-            coding: text(self.field(CONTENT_CODING)),
+            coding: text(self.coding_field(Name::ContentEncoding)),
             tag: self.tag(),
-            language: text(self.field(b"Content-Language: ")),
-            shared: self.between(self.cuts.shared_at, self.cuts.etag_at - ETAG.len() as u32),
+            language: text(self.coding_field(Name::ContentLanguage)),
+            shared: self.lines(self.cuts.shared_at, self.cuts.etag_at - ETAG_BYTES),
             streams: self.coded_on_the_way().is_some(),
         }
     }
 
-    /// Builds those of the body as it is, where that is coded while it is sent.
-    pub(crate) fn write_plain_head(&self, out: &mut Vec<u8>) {
+    /// Adds those of the body as it is, where that is coded while it is sent.
+    pub(crate) fn add_plain_fields(&self, fields: &mut Fields) {
         let says = Head { coding: "", tag: "", streams: false, ..self.says() };
-        out.extend_from_slice(&build_head(&says, &self.stamp, Some(self.len())).0);
+        add_head(&says, &self.stamp, Some(self.len()), fields);
     }
 
     /// The media type, with its charset.
     pub(crate) fn media_type(&self) -> &str {
-        let start = TYPE.len() as u32;
-        let bytes = self.between(start, start + self.cuts.type_len);
+        let bytes = self.between(TYPE_AT, TYPE_AT + self.cuts.type_len);
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// Coding and language, if there are any, each with its CRLF.
-    pub(crate) fn coding_fields(&self) -> &[u8] {
-        let after = TYPE.len() as u32 + self.cuts.type_len + 2;
-        self.between(after, self.cuts.length_at)
+    /// Coding and language, if there are any.
+    pub(crate) fn coding_fields(&self) -> FieldLines<'_> {
+        self.lines(TYPE_AT + self.cuts.type_len + 2, self.cuts.length_at)
     }
 
     /// The value of one of them.
-    fn field(&self, name: &[u8]) -> &[u8] {
-        let lines = self.coding_fields().split(|byte| *byte == b'\n');
-        let value = lines.filter_map(|line| line.strip_prefix(name)).next();
-        value.and_then(|value| value.strip_suffix(b"\r")).unwrap_or_default()
+    fn coding_field(&self, name: Name) -> &[u8] {
+        self.coding_fields().value(name).unwrap_or_default()
     }
 
-    /// The fields that every answer of this file carries, each with its CRLF; `ETag` and
-    /// `Last-Modified` are the last of them. All that a 304 needs.
-    pub(crate) fn shared_fields(&self) -> &[u8] {
-        self.between(self.cuts.shared_at, (self.head.len() - END.len()) as u32)
+    /// The fields that every answer of this file carries; `ETag` and `Last-Modified` are the last
+    /// of them. All that a 304 needs.
+    pub(crate) fn shared_fields(&self) -> FieldLines<'_> {
+        self.lines(self.cuts.shared_at, self.head.h1().len() as u32)
     }
 
     /// What conditional requests are compared with.
     pub(crate) fn validators(&self) -> Validators<'_> {
-        let end = self.head.len().saturating_sub(LAST_MODIFIED_BYTES);
+        let end = self.head.h1().len().saturating_sub(LAST_MODIFIED_BYTES);
         Validators {
             etag: self.between(self.cuts.etag_at, end as u32),
             last_modified: modified_seconds(&self.stamp),
@@ -302,8 +297,12 @@ impl FileEntry {
         etag.trim_matches('"').splitn(4, '-').nth(3).unwrap_or_default()
     }
 
+    fn lines(&self, start: u32, end: u32) -> FieldLines<'_> {
+        FieldLines::of_h1(self.between(start, end))
+    }
+
     fn between(&self, start: u32, end: u32) -> &[u8] {
-        self.head.get(start as usize..end as usize).unwrap_or_default()
+        self.head.h1().get(start as usize..end as usize).unwrap_or_default()
     }
 }
 
@@ -326,7 +325,7 @@ impl Held for FileEntry {
             Content::Open(_) => shared_bytes::<OpenFile>() + shared_bytes::<Descriptor>(),
         };
         let shared = if self.is_open() { 0 } else { block_bytes(BYTES_HEAD) };
-        content + shared + block_bytes(self.name.len()) + block_bytes(self.head.capacity())
+        content + shared + block_bytes(self.name.len()) + block_bytes(self.head.bytes())
     }
 
     fn is_open(&self) -> bool {
@@ -334,40 +333,36 @@ impl Held for FileEntry {
     }
 }
 
-fn build_head(says: &Head<'_>, stamp: &Stamp, len: Option<u64>) -> (Vec<u8>, Cuts) {
-    let mut head = [TYPE, says.media_type.as_bytes(), b"\r\n"].concat();
-    for (name, value) in [("Content-Encoding", says.coding), ("Content-Language", says.language)] {
+fn add_head(says: &Head<'_>, stamp: &Stamp, len: Option<u64>, fields: &mut Fields) -> Cuts {
+    let at = |fields: &Fields| fields.lines().h1().len() as u32;
+    fields.add(Name::ContentType, says.media_type);
+    for (name, value) in
+        [(Name::ContentEncoding, says.coding), (Name::ContentLanguage, says.language)]
+    {
         if !value.is_empty() {
-            head.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+            fields.add(name, value);
         }
     }
-    let length_at = head.len() as u32;
+    let length_at = at(fields);
     if let Some(len) = len {
-        head.extend_from_slice(format!("Content-Length: {len}\r\n").as_bytes());
+        fields.add_shown(Name::ContentLength, len);
     }
     // Ranges are taken of the plain body alone.
     if says.coding.is_empty() {
-        head.extend_from_slice(b"Accept-Ranges: bytes\r\n");
+        fields.add(Name::AcceptRanges, "bytes");
     }
-    let shared_at = head.len() as u32;
-    head.extend_from_slice(says.shared);
-    head.extend_from_slice(ETAG);
-    let etag_at = head.len() as u32;
+    let shared_at = at(fields);
+    fields.append(says.shared);
+    let etag_at = at(fields) + ETAG_BYTES;
     // Strong, and never by hashing the file: the same inode, length and time mean the same bytes
     // (RFC 9110, section 8.8.3), in the same coding.
     let dash = if says.tag.is_empty() { "" } else { "-" };
-    let etag = format!(
-        "\"{:x}-{:x}-{:x}{dash}{}\"\r\n",
-        stamp.inode, stamp.size, stamp.modified_ns, says.tag
-    );
-    head.extend_from_slice(etag.as_bytes());
-    head.extend_from_slice(LAST_MODIFIED);
-    head.extend_from_slice(&format_date(modified_seconds(stamp)));
-    head.extend_from_slice(b"\r\n");
-    head.extend_from_slice(END);
-    head.shrink_to_fit();
+    let Stamp { inode, size, modified_ns, .. } = stamp;
+    let etag = format_args!("\"{inode:x}-{size:x}-{modified_ns:x}{dash}{}\"", says.tag);
+    fields.add_shown(Name::ETag, etag);
+    fields.add(Name::LastModified, format_date(modified_seconds(stamp)));
     let type_len = says.media_type.len() as u32;
-    (head, Cuts { type_len, length_at, shared_at, etag_at })
+    Cuts { type_len, length_at, shared_at, etag_at }
 }
 
 /// Whole seconds, rounded down; a time before 1970 counts as 1970.
@@ -398,11 +393,11 @@ mod tests {
         let entry = FileEntry::new(Scope::NONE, b"a", stamp(), &Head::of("text/plain"), content);
         let expected = "Content-Type: text/plain\r\nContent-Length: 5\r\nAccept-Ranges: bytes\r\n\
              ETag: \"abc-5-ae1b981bc490a01\"\r\n\
-             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n";
-        assert_eq!(std::str::from_utf8(entry.head()).unwrap(), expected);
+             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+        assert_eq!(std::str::from_utf8(entry.head().h1()).unwrap(), expected);
         assert_eq!(entry.validators().etag, b"\"abc-5-ae1b981bc490a01\"");
         assert_eq!(entry.validators().last_modified, 784_111_777);
-        assert_eq!((entry.media_type(), entry.coding_fields()), ("text/plain", &b""[..]));
+        assert_eq!((entry.media_type(), entry.coding_fields().h1()), ("text/plain", &b""[..]));
         check_again(&entry);
     }
 
@@ -414,19 +409,19 @@ mod tests {
             coding: "br",
             tag: "br-5",
             language: "de",
-            shared: b"Vary: Accept-Encoding\r\n",
+            shared: FieldLines::of_h1(b"Vary: Accept-Encoding\r\n"),
             streams: false,
         };
         let entry = FileEntry::new(Scope::NONE, b"a", stamp(), &says, content);
         let expected = "Content-Type: text/plain\r\nContent-Encoding: br\r\n\
              Content-Language: de\r\nContent-Length: 2\r\n\
              Vary: Accept-Encoding\r\nETag: \"abc-5-ae1b981bc490a01-br-5\"\r\n\
-             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n";
-        assert_eq!(std::str::from_utf8(entry.head()).unwrap(), expected);
+             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+        assert_eq!(std::str::from_utf8(entry.head().h1()).unwrap(), expected);
         assert_eq!(entry.validators().etag, b"\"abc-5-ae1b981bc490a01-br-5\"");
-        assert!(entry.shared_fields().starts_with(b"Vary: Accept-Encoding\r\nETag: "));
-        assert!(entry.shared_fields().ends_with(b" GMT\r\n"));
-        assert_eq!(entry.coding_fields(), b"Content-Encoding: br\r\nContent-Language: de\r\n");
+        assert!(entry.shared_fields().h1().starts_with(b"Vary: Accept-Encoding\r\nETag: "));
+        assert!(entry.shared_fields().h1().ends_with(b" GMT\r\n"));
+        assert_eq!(entry.coding_fields().h1(), b"Content-Encoding: br\r\nContent-Language: de\r\n");
         check_again(&entry);
     }
 
@@ -437,14 +432,14 @@ mod tests {
         let entry = FileEntry::new(Scope::NONE, b"a", stamp(), &says, content());
         let expected = "Content-Type: text/plain\r\nContent-Encoding: br\r\n\
              ETag: \"abc-5-ae1b981bc490a01-br5\"\r\n\
-             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n";
-        assert_eq!(std::str::from_utf8(entry.head()).unwrap(), expected);
+             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+        assert_eq!(std::str::from_utf8(entry.head().h1()).unwrap(), expected);
         assert_eq!(entry.coded_on_the_way(), Some(crate::filter::coding("br")));
-        let mut plain = Vec::new();
-        entry.write_plain_head(&mut plain);
+        let mut plain = Fields::default();
+        entry.add_plain_fields(&mut plain);
         let as_it_is =
             FileEntry::new(Scope::NONE, b"a", stamp(), &Head::of("text/plain"), content());
-        assert_eq!(plain, as_it_is.head());
+        assert_eq!(plain.lines().h1(), as_it_is.head().h1());
         check_again(&entry);
         let kept = Head { streams: false, ..says };
         let entry = FileEntry::new(Scope::NONE, b"a", stamp(), &kept, content());
@@ -453,9 +448,9 @@ mod tests {
 
     /// Built anew, or out of a table, it is the same.
     fn check_again(entry: &FileEntry) {
-        let mut again = Vec::new();
-        entry.write_head(&mut again);
-        assert_eq!(again, entry.head());
+        let mut again = Fields::default();
+        entry.add_fields(&mut again);
+        assert_eq!(again.lines().h1(), entry.head().h1());
         assert_eq!(Cuts::from_word(entry.cuts().to_word()), entry.cuts());
     }
 }

@@ -20,7 +20,7 @@ mod wish;
 use std::vec;
 
 use bytes::Bytes;
-use flyball_http::Segment;
+use flyball_http::{Fields, Name, Segment};
 
 pub(crate) use gather::Gather;
 pub(crate) use readme::NAMES as READMES;
@@ -98,18 +98,20 @@ impl Page {
 }
 
 /// The fields of a listing but those that frame it or name its coding, which may depend on the
-/// client, without the blank line. It has no validator, which could not be had without building it.
-/// That styles and pictures of a README come from nowhere else is for the browser to see to.
-pub(crate) fn write_fields(format: Format, coded: bool, fields: &mut Vec<u8>) {
-    fields.extend_from_slice(match format {
-        Format::Html => b"Content-Type: text/html; charset=utf-8\r\n\
-              Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; \
-              base-uri 'none'; form-action 'none'\r\n"
-            .as_slice(),
-        Format::Json => b"Content-Type: application/json\r\n",
-    });
-    fields.extend_from_slice(b"Cache-Control: no-cache\r\nVary: Accept");
-    fields.extend_from_slice(if coded { b", Accept-Encoding\r\n" } else { b"\r\n" });
+/// client. It has no validator, which could not be had without building it. That styles and
+/// pictures of a README come from nowhere else is for the browser to see to.
+pub(crate) fn add_fields(format: Format, coded: bool, fields: &mut Fields) {
+    const POLICY: &str =
+        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+    match format {
+        Format::Html => {
+            fields.add(Name::ContentType, "text/html; charset=utf-8");
+            fields.add(Name::ContentSecurityPolicy, POLICY);
+        }
+        Format::Json => fields.add(Name::ContentType, "application/json"),
+    }
+    fields.add(Name::CacheControl, "no-cache");
+    fields.add(Name::Vary, if coded { "Accept, Accept-Encoding" } else { "Accept" });
 }
 
 /// A listing that is there as a whole.

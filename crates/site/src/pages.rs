@@ -1,8 +1,6 @@
 //! The prebuilt pages of refusals and redirects: a sentence for a person, nothing about the server.
 
-use std::io::Write;
-
-use flyball_http::Status;
+use flyball_http::{Fields, Name, Status};
 
 macro_rules! pages {
     ($($name:ident $title:literal $text:literal),* $(,)?) => {
@@ -46,13 +44,13 @@ pages! {
 /// The type of these pages.
 pub(crate) const TYPE: &str = "text/html; charset=utf-8";
 
-/// Writes the fields of a page of this length, with the blank line.
-pub(crate) fn write_fields(len: usize, fields: &mut Vec<u8>) {
-    write_fields_of(TYPE, len, fields);
+/// Adds the fields of a page of this length.
+pub(crate) fn add_fields(len: usize, fields: &mut Fields) {
+    add_fields_of(TYPE, len, fields);
 }
 
-/// Writes the fields of a page of this type and length, with the blank line.
-pub(crate) fn write_fields_of(media_type: &str, len: usize, fields: &mut Vec<u8>) {
-    // Writing to a vector cannot fail.
-    let _ = write!(fields, "Content-Type: {media_type}\r\nContent-Length: {len}\r\n\r\n");
+/// Adds the fields of a page of this type and length.
+pub(crate) fn add_fields_of(media_type: &str, len: usize, fields: &mut Fields) {
+    fields.add(Name::ContentType, media_type);
+    fields.add_shown(Name::ContentLength, len);
 }

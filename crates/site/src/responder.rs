@@ -68,6 +68,12 @@ pub trait Responder: Debug + Send {
         None
     }
 
+    /// Whether the connection ends with that answer: what is left of the request body is too long
+    /// to be thrown away.
+    fn ends_connection(&self) -> bool {
+        false
+    }
+
     /// Whether that answer is of a path that is not open to everybody, to which the program led.
     fn is_led_to_closed(&self) -> bool {
         false
@@ -157,6 +163,10 @@ impl Responder for Relay {
 
     fn failure(&self) -> Option<Failure> {
         self.failed
+    }
+
+    fn ends_connection(&self) -> bool {
+        self.failed.is_some_and(|failure| self.has_long_body(failure))
     }
 
     fn is_led_to_closed(&self) -> bool {

@@ -1,7 +1,7 @@
 //! A request to its answer. [`Service::lookup`] answers from the caches and never blocks; what they
 //! do not hold comes out as a [`Plan`], and what that finds goes back in by [`Service::resume`].
 
-use std::io::{self, Write};
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use flyball_http::coding::{Class, Classes, Coding};
 use flyball_http::head::TargetForm;
-use flyball_http::{Method, Now, Request, Status, h1};
+use flyball_http::{Fields, Method, Name, Now, Request, Status};
 use flyball_sys::descriptors::Member;
 use flyball_sys::file::Links;
 use flyball_sys::sandbox::Rights;
@@ -72,7 +72,10 @@ const DEPENDS_ON_IMAGE: u16 = u16::MAX - 1;
 pub type File = Arc<OpenFile>;
 
 /// An answer of a site.
-pub type Answer<'a> = h1::Answer<'a, File>;
+pub type Answer<'a> = flyball_http::Answer<'a, File>;
+
+/// The content of one.
+pub type Body<'a> = flyball_http::Body<'a, File>;
 
 /// The output queue of a connection that is served by a site.
 pub type Out = flyball_http::Out<File>;
@@ -85,7 +88,7 @@ pub enum Lookup<'a> {
     /// Work that may wait; the answer comes from [`Service::resume`].
     Wait(Box<Plan>),
     /// The answer, with a body that is produced while it is sent: the answer's is
-    /// [`h1::Body::Stream`].
+    /// [`flyball_http::Body::Stream`].
     Stream(Answer<'a>, Box<dyn Responder>),
     /// A backend or a module answers, and takes the body; the answer comes from
     /// [`Responder::answer`].
@@ -221,7 +224,7 @@ pub struct Service {
     /// Files to be brought in when there is time.
     ahead: Ahead,
     /// Fields that are formatted for one answer.
-    fields: Vec<u8>,
+    fields: Fields,
     relative: Vec<u8>,
     scratch: Scratch,
     scratch_of_modules: ModuleScratch,
@@ -265,7 +268,7 @@ impl Service {
             caches,
             transient: None,
             ahead: Ahead::default(),
-            fields: Vec::new(),
+            fields: Fields::default(),
             relative: Vec::new(),
             scratch: Scratch::default(),
             scratch_of_modules: ModuleScratch::default(),
@@ -615,7 +618,7 @@ impl Site {
     /// What a file's head says of it.
     fn says(&self, request: &Request<'_>, found: &Found) -> Says {
         let (media_type, language) = self.kind_of(found);
-        let mut shared: Vec<u8> = Vec::new();
+        let mut shared = Fields::default();
         let on = [
             (found.depends.image, "Accept"),
             (self.varies(found, &media_type), "Accept-Encoding"),
@@ -623,11 +626,11 @@ impl Site {
         ];
         let on: Vec<&str> = on.iter().filter(|(depends, _)| *depends).map(|(_, n)| *n).collect();
         if !on.is_empty() {
-            shared.extend_from_slice(format!("Vary: {}\r\n", on.join(", ")).as_bytes());
+            shared.add(Name::Vary, on.join(", "));
         }
         let way = self.settings.routes.cache_control;
         if let Some(value) = routes::cache_control(way, &media_type) {
-            shared.extend_from_slice(format!("Cache-Control: {value}\r\n").as_bytes());
+            shared.add(Name::CacheControl, value);
         }
         self.amend(request, &media_type, false, &mut shared);
         let (coding, tag) = self.coding_of(found);
@@ -636,30 +639,29 @@ impl Site {
     }
 
     /// Changes fields by the rules for the path of a request.
-    fn amend(&self, request: &Request<'_>, media_type: &str, error: bool, fields: &mut Vec<u8>) {
+    fn amend(&self, request: &Request<'_>, media_type: &str, error: bool, fields: &mut Fields) {
         let rules = self.routes.rules(request.path());
         self.routes.amend(&rules, media_type, error, fields);
     }
 
-    /// Appends the fields of a refusal, with the blank line, and gives its page.
-    fn write_refusal(
+    /// Adds the fields of a refusal, and gives its page.
+    fn add_refusal(
         &self,
         request: &Request<'_>,
         status: Status,
-        fields: &mut Vec<u8>,
-    ) -> h1::Body<File> {
+        fields: &mut Fields,
+    ) -> Body<'static> {
         let page = self.error_pages.of(status);
         if !page.coded.is_empty() {
-            fields.extend_from_slice(b"Vary: Accept-Encoding\r\n");
+            fields.add(Name::Vary, "Accept-Encoding");
         }
         self.amend(request, page.media_type, true, fields);
         let mut body = page.body;
         if let Some((coding, coded)) = self.policy.choose(request, page.coded) {
             body = coded.clone();
-            // Writing to a vector cannot fail.
-            let _ = write!(fields, "Content-Encoding: {}\r\n", FilterKind::of(*coding).name);
+            fields.add(Name::ContentEncoding, FilterKind::of(*coding).name);
         }
-        pages::write_fields_of(page.media_type, body.len(), fields);
+        pages::add_fields_of(page.media_type, body.len(), fields);
         page_body(request, body)
     }
 }
@@ -670,7 +672,7 @@ struct Says {
     coding: &'static str,
     tag: String,
     language: String,
-    shared: Vec<u8>,
+    shared: Fields,
     streams: bool,
 }
 
@@ -681,16 +683,16 @@ impl Says {
             coding: self.coding,
             tag: &self.tag,
             language: &self.language,
-            shared: &self.shared,
+            shared: self.shared.lines(),
             streams: self.streams,
         }
     }
 }
 
-fn page_body(request: &Request<'_>, page: Bytes) -> h1::Body<File> {
+fn page_body(request: &Request<'_>, page: Bytes) -> Body<'static> {
     match request.method() {
-        Method::Head => h1::Body::Empty,
-        _ => h1::Body::Bytes(page),
+        Method::Head => Body::Empty,
+        _ => Body::Bytes(page),
     }
 }
 

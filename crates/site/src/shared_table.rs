@@ -392,7 +392,7 @@ impl Part {
         }
         counts.missed(&entry.content, true);
         let changed_ms = u64::try_from(entry.stamp.changed_ns / 1_000_000).unwrap_or(0);
-        let fits = name.name.len() <= NAME_BYTES_MAX && entry.head().len() <= HEAD_BYTES_MAX;
+        let fits = name.name.len() <= NAME_BYTES_MAX && entry.head().h1().len() <= HEAD_BYTES_MAX;
         if !fits || unix_ms.saturating_sub(changed_ms) < YOUNG_MS || self.table.files.len() == 0 {
             return Err(entry);
         }
@@ -440,8 +440,8 @@ impl Part {
             store(&record[STAMP..], stamp_to_words(&entry.stamp).into_iter());
             store(&record[BODY_STAMP..], stamp_to_words(&open.stamp).into_iter());
             record[CUTS].store(entry.cuts().to_word(), SeqCst);
-            record[HEAD_LEN].store(entry.head().len() as u64, SeqCst);
-            store(&record[HEAD..], words_of(entry.head()));
+            record[HEAD_LEN].store(entry.head().h1().len() as u64, SeqCst);
+            store(&record[HEAD..], words_of(entry.head().h1()));
             record[USED_MS].store(flyball_sys::clock::monotonic_ms(), SeqCst);
             let generation = self.member.shelve(index, &open.file)?;
             record[GENERATION].store(u64::from(generation), SeqCst);

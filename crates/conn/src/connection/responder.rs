@@ -1,7 +1,7 @@
 //! An exchange and its responder: the request body to it, its answer from it.
 
-use flyball_http::h1::{Body, Conn, Wants};
-use flyball_http::{CloseReason, Now, Status};
+use flyball_http::h1::{Conn, Wants};
+use flyball_http::{Body, CloseReason, Now, Status};
 use flyball_observe::counters::{Counter, Tally};
 use flyball_site::{Ask, BackendFailure, Fill, Lookup, Out, Piece, Responder, Went};
 
@@ -133,6 +133,9 @@ impl Connection {
         timeline::answers(&mut exchange.trace, status, Some(&buffers.out));
         if let Some(request) = logged {
             log.write(&request.request(), &answer, exchange.began_ns, now);
+        }
+        if responder.ends_connection() {
+            self.conn.end_with_answer();
         }
         self.conn.answered(answer, &mut buffers.out, now);
         self.unseen = !buffers.input.is_empty();

@@ -21,27 +21,31 @@ mod places;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use self::ends::Ending;
 use self::message::{Ask, Message};
 use self::output::Output;
 use super::progress::Progress;
 use super::state::{Event, State};
 use super::stream::{Delimited, Stream};
+use crate::answer::{Answer, AnswerFields, Body};
 use crate::body::Piece;
 use crate::date::format_date;
 use crate::error::{CloseReason, Refusal};
+use crate::field::Name;
+use crate::fields::Fields;
 use crate::framing::{Framing, Hop};
 use crate::head::Head;
 use crate::limits::Limits;
-use crate::out::{Out, Segment};
+use crate::out::Out;
 use crate::scan::parse_head;
 use crate::{Now, Status};
 
 /// A body up to this long joins its head in one buffer when no other answer is queued: a plain send
 /// costs 2 to 3 % less per request than a gather write of two pieces, and the copy is cheap.
 const COPIED_BYTES_MAX: usize = 2048;
+
+/// The blank line that ends a head.
+const END: &[u8] = b"\r\n";
 
 /// What the connection wants next; scratch, one per worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,49 +67,6 @@ pub struct Wants {
     pub shut: bool,
     /// The connection is over.
     pub close: Option<CloseReason>,
-}
-
-/// The answer to a request.
-#[derive(Debug)]
-pub struct Answer<'a, F> {
-    /// Its status.
-    pub status: Status,
-    /// All fields but `Date`, `Server` and `Connection`, each with CRLF, then the blank line.
-    pub fields: &'a [u8],
-    /// Its content.
-    pub body: Body<F>,
-    /// True when the connection must not be kept.
-    pub close: bool,
-}
-
-/// The content of an answer, exactly as long as its `Content-Length` says, if it has one.
-#[derive(Debug)]
-pub enum Body<F> {
-    /// None: HEAD, 304, or an empty file.
-    Empty,
-    /// The last so many bytes of the answer's fields.
-    Inline(usize),
-    /// In memory.
-    Bytes(Bytes),
-    /// A range of a file.
-    File {
-        /// The open file.
-        file: F,
-        /// Offset of the first byte.
-        offset: u64,
-        /// Its length.
-        len: u64,
-    },
-    /// Several pieces, as for multipart/byteranges.
-    Parts(Vec<Segment<F>>),
-    /// Produced while it is sent: [`Wants::piece`] asks for each piece, [`Conn::piece`] takes it.
-    /// The machine writes `Content-Length` when the length is known, else `Transfer-Encoding`, so
-    /// that the answer's fields hold neither. To HEAD only the head is sent, and no piece is asked
-    /// for.
-    Stream {
-        /// How long it will be.
-        len: Option<u64>,
-    },
 }
 
 /// The server's end of one connection.
@@ -420,6 +381,11 @@ impl Conn {
         self.message.backend = on;
     }
 
+    /// The connection must not be kept after the answer that is awaited.
+    pub fn end_with_answer(&mut self) {
+        self.message.ends = self.awaits_answer();
+    }
+
     /// The refusal that the last input led to, once: to be counted and logged.
     pub fn take_refusal(&mut self) -> Option<Refusal> {
         self.refused.take()
@@ -449,19 +415,22 @@ impl Conn {
         };
         let streams = stream.is_some() && !self.message.head_only;
         let ends_body = streams && stream.is_some_and(|s| s.delimited() == Delimited::Close);
-        let wanted = self.message.keep_alive && !answer.close && !self.ending.draining;
+        let wanted = self.message.keep_alive && !self.message.ends && !self.ending.draining;
         // Nothing is read while a body is produced: what the client sends meanwhile could be long.
         let drains = !unread || !streams && self.message.body_can_be_drained(&self.limits);
         let keep = wanted && drains && !ends_body;
         let joins = out.is_empty() && self.limits.head_style.joins_bodies;
         let framing = stream.map(|stream| stream.field(self.message.head_only)).unwrap_or_default();
-        let fields = [framing.as_bytes(), answer.fields];
-        self.write_head(answer.status, fields, keep, out, now);
+        let content = match &answer.body {
+            Body::Copied(bytes) => bytes,
+            Body::Bytes(bytes) if joins && bytes.len() <= COPIED_BYTES_MAX => &bytes[..],
+            _ => b"",
+        };
+        let head = (answer.status, answer.fields, content);
+        self.write_head(head, framing.as_bytes(), keep, out, now);
         match answer.body {
-            Body::Empty | Body::Inline(_) | Body::Stream { .. } => {}
-            Body::Bytes(bytes) if joins && bytes.len() <= COPIED_BYTES_MAX => {
-                out.push_inline(&[&bytes]);
-            }
+            Body::Empty | Body::Copied(_) | Body::Stream { .. } => {}
+            Body::Bytes(bytes) if joins && bytes.len() <= COPIED_BYTES_MAX => {}
             Body::Bytes(bytes) => out.push_bytes(bytes),
             Body::File { file, offset, len } => out.push_file(file, offset, len),
             Body::Parts(parts) => parts.into_iter().for_each(|part| out.push(part)),
@@ -473,7 +442,7 @@ impl Conn {
                 (true, _) => CloseReason::Draining,
                 (_, true) if ends_body => CloseReason::EndsBody,
                 (_, true) => CloseReason::BodyUnread,
-                _ if answer.close => CloseReason::Refused,
+                _ if self.message.ends => CloseReason::Refused,
                 _ => CloseReason::Requested,
             });
         }
@@ -511,40 +480,52 @@ impl Conn {
     }
 
     /// The head is the status line, the fields that depend on the moment, the framing where that
-    /// is the machine's, then the answer's own.
+    /// is the machine's, then the answer's own. `Date` is the time of the answer unless that is
+    /// told. Content that is copied follows in the same piece.
     fn write_head<F>(
         &self,
-        status: Status,
-        [framing, fields]: [&[u8]; 2],
+        answer: (Status, AnswerFields<'_>, &[u8]),
+        framing: &[u8],
         keep: bool,
         out: &mut Out<F>,
         now: &Now,
     ) {
-        let connection: &[u8] = match (keep, self.message.http10) {
-            (true, false) => b"",
-            (true, true) => b"Connection: keep-alive\r\n",
-            (false, _) => b"Connection: close\r\n",
+        let (status, fields, content) = answer;
+        let (is_dated, fields) = match fields {
+            AnswerFields::Kept(block) => (false, block.h1()),
+            AnswerFields::Made(lines) => (lines.has(Name::Date), lines.h1()),
         };
-        let server: &[u8] = if self.limits.server_field { b"Server: flyball\r\n" } else { b"" };
-        let private: &[u8] = if self.private { b"Cache-Control: private\r\n" } else { b"" };
-        let line = status.line();
+        let before: &[u8] = match (self.limits.server_field, is_dated) {
+            (true, false) => b"Server: flyball\r\nDate: ",
+            (false, false) => b"Date: ",
+            (true, true) => b"Server: flyball\r\n",
+            (false, true) => b"",
+        };
         let made;
         let style = self.limits.head_style;
-        let date: &[u8] = if style.date_cached {
-            now.date()
-        } else {
-            made = format_date(now.unix());
-            &made
+        let date: &[u8] = match style.date_cached {
+            _ if is_dated => b"",
+            true => now.date(),
+            false => {
+                made = format_date(now.unix());
+                &made
+            }
         };
+        let after: &[u8] = match (keep, self.message.http10) {
+            (true, false) => b"\r\n",
+            (true, true) => b"\r\nConnection: keep-alive\r\n",
+            (false, _) => b"\r\nConnection: close\r\n",
+        };
+        // Where no date stands before it, there is no line to end.
+        let after = if is_dated { &after[2..] } else { after };
+        let private: &[u8] = if self.private { b"Cache-Control: private\r\n" } else { b"" };
+        let line = status.line();
         // Trailing white space is not part of a field value (RFC 9110, section 5.5).
-        let pad = style.pad(|| {
-            let own = private.len() + framing.len() + fields.len();
-            line.len() + server.len() + 37 + connection.len() + own
+        let pad = style.pad(is_dated, || {
+            let own = private.len() + framing.len() + fields.len() + END.len();
+            line.len() + before.len() + date.len() + after.len() + own
         });
-        let [name, end]: [&[u8]; 2] = [b"Date: ", b"\r\n"];
-        out.push_inline(&[
-            line, server, name, date, pad, end, connection, private, framing, fields,
-        ]);
+        out.push_inline(&[line, before, date, pad, after, private, framing, fields, END, content]);
     }
 
     fn begin_output(&mut self, now: &Now) {
@@ -629,21 +610,18 @@ impl Conn {
     /// Answers with the refusal's status and parts: the framing is in doubt, so nothing that
     /// follows is believed.
     fn refuse<F>(&mut self, refusal: Refusal, reason: CloseReason, out: &mut Out<F>, now: &Now) {
-        let status = refusal.status();
-        let text = refusal.explain();
-        let later = match refusal.retry_after_s() {
-            Some(seconds) => format!("Retry-After: {seconds}\r\n"),
-            None => String::new(),
-        };
-        let fields = format!(
-            "{later}Content-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\r\n{text}\n",
-            text.len() + 1,
-        );
+        let text = [refusal.explain(), "\n"].concat();
+        let mut fields = Fields::default();
+        if let Some(seconds) = refusal.retry_after_s() {
+            fields.add_shown(Name::RetryAfter, seconds);
+        }
+        fields.add(Name::ContentType, "text/plain; charset=utf-8");
+        fields.add_shown(Name::ContentLength, text.len());
         // HEAD is never answered with content (RFC 9110, section 9.3.2).
         let asked = matches!(self.state, State::Asked | State::AskedBody);
-        let content = if asked && self.message.head_only { text.len() + 1 } else { 0 };
-        let fields = &fields.as_bytes()[..fields.len() - content];
-        self.write_head(status, [b"", fields], false, out, now);
+        let content = if asked && self.message.head_only { b"" } else { text.as_bytes() };
+        let head = (refusal.status(), AnswerFields::from(&fields), content);
+        self.write_head(head, b"", false, out, now);
         self.begin_output(now);
         self.refused = Some(refusal);
         self.part(reason, now);

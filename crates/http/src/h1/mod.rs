@@ -7,5 +7,5 @@ pub mod state;
 mod stream;
 
 pub use client::{AnswerHead, Client, Event};
-pub use conn::{Answer, Body, Conn, Wants};
+pub use conn::{Conn, Wants};
 pub use stream::STREAM_QUEUED_MAX;

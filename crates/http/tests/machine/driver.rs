@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_http::h1::state::State;
-use flyball_http::h1::{Answer, Body, Conn, STREAM_QUEUED_MAX};
+use flyball_http::h1::{Conn, STREAM_QUEUED_MAX};
 use flyball_http::out::Front;
-use flyball_http::{CloseReason, Head, Limits, Now, Out, Segment, Status};
+use flyball_http::{
+    Answer, AnswerFields, Body, CloseReason, Fields, Head, Limits, Now, Out, Segment, Status,
+};
 
 /// What every answer says it was sent at.
 pub const UNIX_MS: u64 = 784_111_777_000;
@@ -383,12 +385,11 @@ impl Driver {
     fn answer(&mut self, path: &[u8]) {
         let pending = self.conn.wants().write;
         let reply = Reply::to(path);
-        let answer = Answer {
-            status: reply.status,
-            fields: &reply.fields,
-            body: reply.body,
-            close: reply.close,
-        };
+        let fields = AnswerFields::from(&reply.fields);
+        let answer = Answer { status: reply.status, fields, body: reply.body };
+        if reply.close {
+            self.conn.end_with_answer();
+        }
         self.source = reply.source;
         let awaited = matches!(self.conn.state(), State::Asked | State::AskedBody);
         self.conn.answered(answer, &mut self.out, &self.now);
@@ -475,10 +476,10 @@ pub fn text(bytes: &[u8]) -> String {
 pub struct Reply {
     /// The status.
     pub status: Status,
-    /// The fields with their blank line.
-    pub fields: Vec<u8>,
+    /// The fields.
+    pub fields: Fields,
     /// The content.
-    pub body: Body<File>,
+    pub body: Body<'static, File>,
     /// Whether the connection must end.
     pub close: bool,
     /// What produces the content, if it is produced.
@@ -506,7 +507,7 @@ impl Reply {
         };
         Reply {
             status: Status::OK,
-            fields: format!("Content-Length: {len}\r\n\r\n").into_bytes(),
+            fields: [("Content-Length", len.to_string())].into_iter().collect(),
             body,
             close: path == b"/close",
             source: None,
@@ -531,7 +532,7 @@ impl Reply {
         let (waits, fails) = (kind == "slow", kind == "failing");
         Some(Reply {
             status: Status::OK,
-            fields: b"\r\n".to_vec(),
+            fields: Fields::default(),
             body: Body::Stream { len: promised },
             close: false,
             source: (kind != "echo").then_some(Source {
@@ -551,7 +552,8 @@ impl Reply {
             (offset..offset + len).map(|at| file_byte(file, at)).collect::<Vec<u8>>()
         };
         match &self.body {
-            Body::Empty | Body::Inline(_) => Vec::new(),
+            Body::Empty => Vec::new(),
+            Body::Copied(bytes) => bytes.to_vec(),
             Body::Bytes(bytes) => bytes.to_vec(),
             Body::File { file, offset, len } => of_file(*file, *offset, *len),
             Body::Parts(parts) => parts

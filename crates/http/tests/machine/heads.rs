@@ -3,6 +3,7 @@
 
 use flyball_http::framing::{Framing, Hop};
 use flyball_http::head::TargetForm;
+use flyball_http::request::Draft;
 use flyball_http::scan::{HeadScan, parse_head};
 use flyball_http::{Head, Limits, Method, Name, Refusal, Version};
 use proptest::collection::vec;
@@ -257,5 +258,27 @@ fn a_head_is_refused_alike_wherever_it_is_split_at_each_limit() {
             let bytewise = format!("{:?}", read(input.as_bytes(), 1..=input.len()));
             assert_eq!(bytewise, whole, "{input:?}");
         }
+    }
+}
+
+#[test]
+fn a_request_that_is_put_together_is_held_to_what_clients_are_held_to() {
+    let draft = || Draft::new(b"GET", b"/a?b").field(b"Host", b"c:1");
+    let owned = draft().field(b"Range", b" bytes=0-1 ").field(b"X-A", b"").done().unwrap();
+    let request = owned.request();
+    assert_eq!((request.method(), request.target()), (Method::Get, &b"/a?b"[..]));
+    assert_eq!((request.path(), request.query()), (&b"/a"[..], &b"b"[..]));
+    assert_eq!((request.host(), request.authority()), (&b"c"[..], &b"c:1"[..]));
+    assert_eq!(request.value(Name::Range), Some(&b"bytes=0-1"[..]));
+    let fields: Vec<_> = request.fields().collect();
+    assert_eq!(fields[1..], [(&b"Range"[..], &b"bytes=0-1"[..]), (&b"X-A"[..], &b""[..])]);
+    assert_eq!(request.to_owned().request().field(b"x-a"), Some(&b""[..]));
+    assert_eq!(Draft::new(b"GET", b"/").done().unwrap().request().host(), b"");
+    for target in ["", "a", "/a b", "/a\r\nb", "/\x7f", "/a#b", &"/".repeat(9_000)] {
+        assert!(Draft::new(b"GET", target.as_bytes()).done().is_none(), "{target}");
+    }
+    for (name, value) in [("", "x"), ("a b", "x"), ("a", "x\r\ny"), ("Host", "d"), ("a", "\0")] {
+        let drafted = draft().field(name.as_bytes(), value.as_bytes()).done();
+        assert!(drafted.is_none(), "{name}: {value}");
     }
 }

@@ -1,8 +1,7 @@
 //! What happens to a connection, written down once and played in many ways.
 
-use flyball_http::h1::Body;
 use flyball_http::h1::state::State;
-use flyball_http::{CloseReason, Limits};
+use flyball_http::{Body, CloseReason, Limits};
 
 use crate::driver::{Driver, Reply, text};
 
@@ -134,8 +133,8 @@ pub fn answer(path: &str, connection: &str) -> String {
         Body::Stream { len: None } => ("Transfer-Encoding: chunked\r\n".into(), reply.chunks()),
         _ => (String::new(), reply.content()),
     };
-    let (fields, content) = (text(&reply.fields), text(&content));
-    format!("HTTP/1.1 200 OK\r\n{COMMON}{connection}{framing}{fields}{content}")
+    let (fields, content) = (text(reply.fields.lines().h1()), text(&content));
+    format!("HTTP/1.1 200 OK\r\n{COMMON}{connection}{framing}{fields}\r\n{content}")
 }
 
 /// The same to HTTP/1.0 when its length is not known: the last answer of a connection.

@@ -1,5 +1,6 @@
 //! The page for people: one file that is part of the program, and asks for `/status` every second.
 
+use flyball_http::{Fields, Name};
 use flyball_sys::random;
 
 /// The page. Its script and its style carry a nonce in the place of this word.
@@ -12,17 +13,19 @@ const NONCE_BYTES: usize = 16;
 /// The page, and the fields that forbid it everything but itself and `/status`.
 ///
 /// Without randomness the nonce would be known: then nothing of the page runs.
-pub(super) fn write() -> (String, String) {
+pub(super) fn write() -> (String, Fields) {
     let mut bytes = [0; NONCE_BYTES];
     let known = random::fill(&mut bytes).is_err();
     let nonce: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let allowed = if known { "'none'".to_string() } else { format!("'nonce-{nonce}'") };
-    let fields = format!(
-        "Content-Security-Policy: default-src 'none'; script-src {allowed}; style-src {allowed}; \
-         connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
-         frame-ancestors 'none'\r\n\
-         X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
+    let mut fields = Fields::default();
+    let policy = format_args!(
+        "default-src 'none'; script-src {allowed}; style-src {allowed}; connect-src 'self'; \
+         img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     );
+    fields.add_shown(Name::ContentSecurityPolicy, policy);
+    fields.add_named("X-Content-Type-Options", "nosniff");
+    fields.add_named("Referrer-Policy", "no-referrer");
     (PAGE.replace(NONCE, &nonce), fields)
 }
 
@@ -36,7 +39,9 @@ mod tests {
         let (_, rest) = page.split_once("<script nonce=\"").unwrap();
         let (nonce, _) = rest.split_once('"').unwrap();
         assert_eq!(nonce.len(), 2 * NONCE_BYTES);
-        assert!(fields.contains(&format!("script-src 'nonce-{nonce}'")), "{fields}");
+        let policy = fields.lines().value(Name::ContentSecurityPolicy).unwrap();
+        let policy = String::from_utf8_lossy(policy);
+        assert!(policy.contains(&format!("script-src 'nonce-{nonce}'")), "{policy}");
         assert!(page.contains(&format!("<style nonce=\"{nonce}\"")));
         assert!(!write().0.contains(nonce));
         assert!(!page.contains(NONCE));

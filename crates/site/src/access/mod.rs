@@ -23,7 +23,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use flyball_http::{Request, Status};
+use flyball_http::{Fields, Name, Request, Status};
 use flyball_sys::clients::Client;
 use flyball_sys::disk::Compute;
 
@@ -260,15 +260,16 @@ impl Access {
     }
 
     /// The fields of a refusal beside those of its page.
-    pub(crate) fn write_fields(&self, refused: Refused, fields: &mut Vec<u8>) {
+    pub(crate) fn add_fields(&self, refused: Refused, fields: &mut Fields) {
         match refused {
             Refused::Network => {}
             Refused::Login => {
-                let challenge = self.logins.as_ref().map_or("", |logins| &logins.challenge);
-                fields.extend_from_slice(challenge.as_bytes());
+                if let Some(logins) = &self.logins {
+                    fields.add(Name::WwwAuthenticate, &logins.challenge);
+                }
             }
             Refused::Throttled(seconds) | Refused::Busy(seconds) => {
-                fields.extend_from_slice(format!("Retry-After: {seconds}\r\n").as_bytes());
+                fields.add_shown(Name::RetryAfter, seconds);
             }
         }
     }
@@ -283,10 +284,7 @@ impl Logins {
         Ok(Logins {
             paths: settings.paths.iter().map(|path| Prefix::of(path)).collect(),
             users,
-            challenge: format!(
-                "WWW-Authenticate: Basic realm=\"{}\", charset=\"UTF-8\"\r\n",
-                settings.realm
-            ),
+            challenge: format!("Basic realm=\"{}\", charset=\"UTF-8\"", settings.realm),
             key: ProofKey::random()?,
             remembered: Mutex::new(Remembered::new(settings.remember_ms)),
             failures_max: settings.failures_per_minute,
@@ -766,9 +764,10 @@ mod tests {
     fn a_refusal_says_what_the_client_can_do() {
         let access = with_auth(|auth| auth.realm = "the cellar".into());
         let fields = |refused: Refused| {
-            let mut fields = Vec::new();
-            access.write_fields(refused, &mut fields);
-            (refused.status().code(), String::from_utf8(fields).unwrap())
+            let mut fields = Fields::default();
+            access.add_fields(refused, &mut fields);
+            let text = fields.lines().h1().to_vec();
+            (refused.status().code(), String::from_utf8(text).unwrap())
         };
         let challenge = "WWW-Authenticate: Basic realm=\"the cellar\", charset=\"UTF-8\"\r\n";
         assert_eq!(fields(Refused::Login), (401, challenge.into()));

@@ -3,16 +3,17 @@
 //! What a program says is not believed: its fields are held to the grammar of RFC 9110, and those
 //! that speak of a connection are not its to send.
 
-use flyball_http::Status;
+use std::borrow::Cow;
+
+use flyball_http::date::parse_date;
+use flyball_http::field::{is_name, is_value};
+use flyball_http::{Fields, Name, Status};
 
 /// Longest head.
 pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// Room for ends of lines beyond those that were sent.
 const SLACK_BYTES: usize = 32;
-
-/// Longest name of a field that means something here.
-const KNOWN_NAME_MAX: usize = 17;
 
 /// Most fields.
 const FIELDS_MAX: usize = 200;
@@ -22,12 +23,10 @@ const FIELDS_MAX: usize = 200;
 pub struct Reply {
     /// The status.
     pub status: Status,
-    /// The fields that the client gets, each with its CRLF.
-    pub fields: Vec<u8>,
+    /// The fields that the client gets.
+    pub fields: Fields,
     /// The length of the content, if the program tells.
     pub len: Option<u64>,
-    /// The media type, for rules that go by it.
-    pub media_type: String,
     /// A path of this server that is answered instead (RFC 3875, section 6.2.2).
     pub redirect: Option<Vec<u8>>,
     /// A file that is sent as the content.
@@ -57,13 +56,25 @@ pub fn head_len(bytes: &[u8]) -> Option<usize> {
 }
 
 impl Reply {
+    /// The media type, for rules that go by it; empty when none is told.
+    pub(crate) fn media_type(&self) -> Cow<'_, str> {
+        let value = self.content_type().unwrap_or_default();
+        let kind = value.split(|&byte| byte == b';').next().unwrap_or_default();
+        String::from_utf8_lossy(kind.trim_ascii())
+    }
+
+    /// The media type with its parameters.
+    pub(crate) fn content_type(&self) -> Option<&[u8]> {
+        self.fields.lines().value(Name::ContentType)
+    }
+
     /// Reads a whole head.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn parse(head: &[u8]) -> Result<Reply, &'static str> {
         // Lines may have got an end of two bytes.
-        let fields = Vec::with_capacity(head.len() + SLACK_BYTES);
+        let fields = Fields::with_capacity(head.len() + SLACK_BYTES);
         let mut reading = Reading { fields, ..Reading::default() };
         let mut lines =
             head.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
@@ -87,10 +98,8 @@ impl Reply {
 #[derive(Default)]
 struct Reading {
     status: Option<Status>,
-    fields: Vec<u8>,
+    fields: Fields,
     len: Option<u64>,
-    media_type: Option<String>,
-    location: Option<Vec<u8>>,
     file: Option<SentFile>,
     count: usize,
 }
@@ -99,64 +108,49 @@ impl Reading {
     fn field(&mut self, line: &[u8]) -> Result<(), &'static str> {
         let colon = memchr::memchr(b':', line).ok_or("a line without a colon")?;
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-        let is_token =
-            |&byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-        if name.is_empty() || !name.iter().all(is_token) {
+        if !is_name(name) {
             return Err("a field whose name is none");
         }
-        if value.iter().any(|&byte| byte < b' ' && byte != b'\t' || byte == 0x7f) {
+        if !is_value(value) {
             return Err("a field value with a control character");
         }
         self.count += 1;
-        let mut lower = [0; KNOWN_NAME_MAX];
-        let lower = match lower.get_mut(..name.len()) {
-            Some(lower) => {
-                lower.copy_from_slice(name);
-                lower.make_ascii_lowercase();
-                &*lower
-            }
-            None => name,
-        };
-        match lower {
-            b"status" if self.status.is_some() => return Err("two statuses"),
-            b"status" => self.status = Some(read_status(value)?),
-            b"content-length" => {
-                let text = std::str::from_utf8(value).map_err(|_| "a length that is none")?;
-                let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-                let len = text.parse().ok().filter(|_| is_number);
-                let len: u64 = len.ok_or("a length that is none")?;
-                if self.len.replace(len).is_some_and(|before| before != len) {
-                    return Err("two lengths");
-                }
-            }
-            b"transfer-encoding" => return Err("a transfer coding"),
-            b"x-sendfile" | b"x-accel-redirect" if self.file.is_some() => {
+        let known = Name::from_bytes(name);
+        match known {
+            Some(Name::Status) if self.status.is_some() => return Err("two statuses"),
+            Some(Name::Status) => self.status = Some(read_status(value)?),
+            Some(Name::ContentLength) => self.length(value)?,
+            Some(Name::TransferEncoding) => return Err("a transfer coding"),
+            Some(Name::XSendfile | Name::XAccelRedirect) if self.file.is_some() => {
                 return Err("two files to be sent");
             }
-            b"x-sendfile" => self.file = Some(SentFile::At(value.to_vec())),
-            b"x-accel-redirect" => self.file = Some(SentFile::Beneath(value.to_vec())),
-            // They are this server's to say, or speak of the connection.
-            b"connection" | b"keep-alive" | b"proxy-connection" | b"te" | b"trailer"
-            | b"upgrade" | b"date" | b"server" => {}
-            _ => {
-                if lower == b"content-type" {
-                    let kind = value.split(|&byte| byte == b';').next().unwrap_or_default();
-                    let kind = String::from_utf8_lossy(kind.trim_ascii()).into_owned();
-                    if self.media_type.replace(kind).is_some() {
-                        return Err("two media types");
-                    }
-                }
-                if lower == b"location" {
-                    if self.location.is_some() {
-                        return Err("two locations");
-                    }
-                    self.location = Some(value.to_vec());
-                }
-                self.fields.extend_from_slice(name);
-                self.fields.extend_from_slice(b": ");
-                self.fields.extend_from_slice(value);
-                self.fields.extend_from_slice(b"\r\n");
+            Some(Name::XSendfile) => self.file = Some(SentFile::At(value.to_vec())),
+            Some(Name::XAccelRedirect) => self.file = Some(SentFile::Beneath(value.to_vec())),
+            Some(Name::ContentType | Name::Location) if self.has(known) => {
+                let is_location = known == Some(Name::Location);
+                return Err(if is_location { "two locations" } else { "two media types" });
             }
+            // What is no time, or the second, says nothing: then it is this server's to say.
+            Some(Name::Date) if self.has(known) || parse_date(value).is_none() => {}
+            // They are this server's to say, or speak of the connection.
+            Some(Name::Server) => {}
+            _ if Name::is_any(name, Name::OF_THE_CONNECTION) => {}
+            _ => self.fields.add_named(name, value),
+        }
+        Ok(())
+    }
+
+    fn has(&self, name: Option<Name>) -> bool {
+        name.is_some_and(|name| self.fields.lines().has(name))
+    }
+
+    fn length(&mut self, value: &[u8]) -> Result<(), &'static str> {
+        let text = std::str::from_utf8(value).map_err(|_| "a length that is none")?;
+        let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let len = text.parse().ok().filter(|_| is_number);
+        let len: u64 = len.ok_or("a length that is none")?;
+        if self.len.replace(len).is_some_and(|before| before != len) {
+            return Err("two lengths");
         }
         Ok(())
     }
@@ -166,19 +160,18 @@ impl Reading {
             return Err("no field at all");
         }
         let mut redirect = None;
-        let status = match (self.status, &self.location) {
+        let status = match (self.status, self.fields.lines().value(Name::Location)) {
             (Some(status), _) => status,
             (None, Some(location)) => {
                 if location.starts_with(b"/") && !location.starts_with(b"//") {
-                    redirect = Some(location.clone());
+                    redirect = Some(location.to_vec());
                 }
                 Status::FOUND
             }
             (None, None) => Status::OK,
         };
-        let Reading { fields, len, file, media_type, .. } = self;
-        let media_type = media_type.unwrap_or_default();
-        Ok(Reply { status, fields, len, media_type, redirect, file })
+        let Reading { fields, len, file, .. } = self;
+        Ok(Reply { status, fields, len, redirect, file })
     }
 }
 
@@ -197,11 +190,15 @@ fn read_status(value: &[u8]) -> Result<Status, &'static str> {
 mod tests {
     use super::*;
 
+    fn said(reply: &Reply) -> &str {
+        std::str::from_utf8(reply.fields.lines().h1()).unwrap()
+    }
+
     #[test]
     fn the_forms_of_rfc_3875_are_read() {
         let document = Reply::parse(b"Content-Type: text/html; charset=x\nX-A:  b \n\n").unwrap();
-        assert_eq!((document.status, document.media_type.as_str()), (Status::OK, "text/html"));
-        assert_eq!(document.fields, b"Content-Type: text/html; charset=x\r\nX-A: b\r\n");
+        assert_eq!((document.status, &*document.media_type()), (Status::OK, "text/html"));
+        assert_eq!(said(&document), "Content-Type: text/html; charset=x\r\nX-A: b\r\n");
         let local = Reply::parse(b"Location: /other?x\r\n\r\n").unwrap();
         assert_eq!(local.redirect.as_deref(), Some(&b"/other?x"[..]));
         for client in ["http://a/", "//evil/", "https://a/b"] {
@@ -213,7 +210,7 @@ mod tests {
             Reply::parse(b"Status: 418 teapot\nLocation: /x\nContent-Length: 3\n\n").unwrap();
         assert_eq!((with.status.code(), with.redirect, with.len), (418, None, Some(3)));
         let nph = Reply::parse(b"HTTP/1.1 201 Created\r\nServer: x\r\nA: b\r\n\r\n").unwrap();
-        assert_eq!((nph.status.code(), nph.fields), (201, b"A: b\r\n".to_vec()));
+        assert_eq!((nph.status.code(), said(&nph)), (201, "A: b\r\n"));
     }
 
     #[test]
@@ -245,8 +242,21 @@ mod tests {
 
     #[test]
     fn what_speaks_of_the_connection_is_not_passed_on() {
-        let head = b"A: b\nConnection: close\nKeep-Alive: x\nUpgrade: h2c\nDate: now\nC: d\n\n";
-        assert_eq!(Reply::parse(head).unwrap().fields, b"A: b\r\nC: d\r\n");
+        let head = b"A: b\nConnection: close\nKeep-Alive: x\nUpgrade: h2c\nServer: x\nC: d\n\n";
+        assert_eq!(said(&Reply::parse(head).unwrap()), "A: b\r\nC: d\r\n");
+    }
+
+    #[test]
+    fn a_date_is_passed_on_if_it_is_one() {
+        const DATE: &str = "Date: Sun, 06 Nov 1994 08:49:37 GMT";
+        for (head, passed) in [
+            (format!("{DATE}\nA: b\n\n"), format!("{DATE}\r\nA: b\r\n")),
+            (format!("{DATE}\nA: b\nDate: now\n\n"), format!("{DATE}\r\nA: b\r\n")),
+            (format!("{DATE}\n{DATE}\n\n"), format!("{DATE}\r\n")),
+            ("Date: now\nA: b\n\n".into(), "A: b\r\n".into()),
+        ] {
+            assert_eq!(said(&Reply::parse(head.as_bytes()).unwrap()), passed);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a module has written of an answer: one buffer for all requests of a thread.
 
-use flyball_http::Status;
+use flyball_http::field::{is_name, is_value};
+use flyball_http::{Fields, Name, Status};
 use flyball_module::Refused;
 use flyball_module::abi::{FILES_MAX, WRITTEN_MAX};
 
@@ -12,24 +13,21 @@ const KEPT_BYTES: usize = 64 * 1024;
 
 /// Fields that the server writes itself (RFC 9110, sections 6.6.1, 7.6.1 and 10.2.4; RFC 9112,
 /// section 6).
-const OF_THE_SERVER: [&[u8]; 7] = [
-    b"date",
-    b"server",
-    b"connection",
-    b"keep-alive",
-    b"transfer-encoding",
-    b"upgrade",
-    b"trailer",
-];
+const OF_THE_SERVER: u64 = Name::set(&[
+    Name::Date,
+    Name::Server,
+    Name::Connection,
+    Name::KeepAlive,
+    Name::TransferEncoding,
+    Name::Upgrade,
+    Name::Trailer,
+]);
 
 /// An answer that is being written.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) status: Status,
-    /// Lines with their CRLF.
-    pub(crate) fields: Vec<u8>,
-    /// Where in them the media type is.
-    media_type: (usize, usize),
+    pub(crate) fields: Fields,
     pub(crate) content: Vec<u8>,
     pub(crate) files: Vec<FileWish>,
     /// How long the module says that the content will be.
@@ -54,8 +52,7 @@ impl Default for Draft {
     fn default() -> Draft {
         Draft {
             status: Status::OK,
-            fields: Vec::new(),
-            media_type: (0, 0),
+            fields: Fields::default(),
             content: Vec::new(),
             files: Vec::new(),
             len: None,
@@ -70,7 +67,6 @@ impl Draft {
     pub(crate) fn clear(&mut self) {
         self.status = Status::OK;
         self.fields.clear();
-        self.media_type = (0, 0);
         self.clear_content();
         self.len = None;
         self.serve = None;
@@ -86,8 +82,13 @@ impl Draft {
 
     /// The media type of the content; empty when nothing is said of it.
     pub(crate) fn media_type(&self) -> &str {
-        let (start, end) = self.media_type;
-        std::str::from_utf8(&self.fields[start..end]).unwrap_or_default()
+        let told = self.fields.lines().values(Name::ContentType).last();
+        std::str::from_utf8(told.unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// Whether the content is as long as the module says, if it says so.
+    pub(crate) fn is_as_long_as_told(&self) -> bool {
+        self.len.is_none_or(|told| told == self.content.len() as u64)
     }
 
     pub(crate) fn set_status(&mut self, code: u16) -> Result<(), Refused> {
@@ -101,29 +102,22 @@ impl Draft {
     pub(crate) fn add_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Refused> {
         self.at_head()?;
         let value = value.trim_ascii();
-        if name.is_empty() || !name.iter().all(is_token) || !value.iter().all(is_text) {
+        if !is_name(name) || !is_value(value) {
             return Err(Refused::Malformed);
         }
-        if name.eq_ignore_ascii_case(b"content-length") {
+        if Name::from_bytes(name) == Some(Name::ContentLength) {
             let text = std::str::from_utf8(value).ok().filter(|t| !t.starts_with('+'));
             let len = text.and_then(|text| text.parse().ok());
             self.len = Some(len.ok_or(Refused::Malformed)?);
             return Ok(());
         }
-        if OF_THE_SERVER.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+        if Name::is_any(name, OF_THE_SERVER) {
             return Err(Refused::Malformed);
         }
-        if self.fields.len() + name.len() + value.len() + 4 > FIELDS_BYTES_MAX {
+        if self.fields.lines().h1().len() + name.len() + value.len() + 4 > FIELDS_BYTES_MAX {
             return Err(Refused::TooMuch);
         }
-        self.fields.extend_from_slice(name);
-        self.fields.extend_from_slice(b": ");
-        let start = self.fields.len();
-        self.fields.extend_from_slice(value);
-        if name.eq_ignore_ascii_case(b"content-type") {
-            self.media_type = (start, self.fields.len());
-        }
-        self.fields.extend_from_slice(b"\r\n");
+        self.fields.add_named(name, value);
         Ok(())
     }
 
@@ -166,16 +160,6 @@ fn checked_path(path: &[u8]) -> Result<Vec<u8>, Refused> {
     if is_path { Ok(path.to_vec()) } else { Err(Refused::Malformed) }
 }
 
-/// RFC 9110, section 5.6.2.
-fn is_token(byte: &u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
-}
-
-/// RFC 9110, section 5.5.
-fn is_text(byte: &u8) -> bool {
-    matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,10 +180,10 @@ mod tests {
         ] {
             assert_eq!(draft.add_field(name, value), Err(Refused::Malformed), "{value:?}");
         }
-        assert!(draft.fields.is_empty());
+        assert!(draft.fields.lines().h1().is_empty());
         draft.add_field(b"Content-Type", b" text/plain ").unwrap();
         draft.add_field(b"Content-Length", b"12").unwrap();
-        assert_eq!(draft.fields, b"Content-Type: text/plain\r\n");
+        assert_eq!(draft.fields.lines().h1(), b"Content-Type: text/plain\r\n");
         assert_eq!((draft.media_type(), draft.len), ("text/plain", Some(12)));
         assert_eq!(draft.set_status(100), Err(Refused::Malformed));
         draft.head_left = true;

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use flyball_http::h1::{Body, Wants};
+use flyball_http::h1::Wants;
 use flyball_http::head::Content;
-use flyball_http::{Now, OwnedRequest, Segment, Status};
+use flyball_http::{Body, Now, OwnedRequest, Segment, Status};
 use flyball_module::abi::WAIT_MS_MAX;
 use flyball_module::{Pending, Turn, Wake};
 use flyball_sys::disk::{Compute, Done, Op};

@@ -1,5 +1,7 @@
 //! Rules that set, add and remove fields of answers.
 
+use flyball_http::Fields;
+
 use super::pattern::Pattern;
 use super::settings::HeaderSettings;
 use super::table::Table;
@@ -139,9 +141,9 @@ impl FieldRules {
         RuleSet { rules: self.table.all(path).into() }
     }
 
-    /// Changes the lines of `fields`, each with its CRLF, by the rules of a set for an answer of
-    /// this media type. What says how long an answer may be kept is not brought to an error.
-    pub(crate) fn amend(&self, set: &RuleSet, media_type: &str, error: bool, fields: &mut Vec<u8>) {
+    /// Changes `fields` by the rules of a set for an answer of this media type. What says how long
+    /// an answer may be kept is not brought to an error.
+    pub(crate) fn amend(&self, set: &RuleSet, media_type: &str, error: bool, fields: &mut Fields) {
         for rule in set.rules.iter().filter_map(|&rule| self.rules.get(rule as usize)) {
             if rule.media_type.as_deref().is_some_and(|range| !includes(range, media_type)) {
                 continue;
@@ -153,10 +155,10 @@ impl FieldRules {
                 if !name.eq_ignore_ascii_case("vary") {
                     remove(fields, name);
                 }
-                push(fields, name, value);
+                fields.add_named(name, value.trim());
             }
             for (name, value) in rule.add.iter().filter(|(name, _)| holds(name)) {
-                push(fields, name, value);
+                fields.add_named(name, value.trim());
             }
         }
     }
@@ -166,21 +168,9 @@ fn is_any_of(name: &str, names: &[&str]) -> bool {
     names.iter().any(|other| other.eq_ignore_ascii_case(name))
 }
 
-fn push(fields: &mut Vec<u8>, name: &str, value: &str) {
-    for part in [name, ": ", value.trim(), "\r\n"] {
-        fields.extend_from_slice(part.as_bytes());
-    }
-}
-
-/// Leaves out the lines of this name.
-fn remove(fields: &mut Vec<u8>, name: &str) {
-    let kept = |line: &&[u8]| {
-        let colon = line.iter().position(|&byte| byte == b':').unwrap_or(line.len());
-        !line[..colon].eq_ignore_ascii_case(name.as_bytes())
-    };
-    // The value of a field holds no line feed.
-    *fields =
-        fields.split_inclusive(|&byte| byte == b'\n').filter(kept).collect::<Vec<_>>().concat();
+/// Leaves out the fields of this name.
+fn remove(fields: &mut Fields, name: &str) {
+    fields.retain(|one, _| !one.eq_ignore_ascii_case(name.as_bytes()));
 }
 
 /// Whether a media type, perhaps with parameters, is of this range.
@@ -204,6 +194,10 @@ mod tests {
         fields.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
     }
 
+    fn text(fields: &Fields) -> String {
+        String::from_utf8(fields.lines().h1().to_vec()).unwrap()
+    }
+
     fn rules(rules: Vec<HeaderSettings>) -> FieldRules {
         let patterns: Vec<Pattern> =
             rules.iter().map(|rule| Pattern::parse(&rule.path).unwrap()).collect();
@@ -211,9 +205,10 @@ mod tests {
     }
 
     fn amended(rules: &FieldRules, path: &str, media_type: &str, error: bool) -> String {
-        let mut fields = b"Cache-Control: no-cache\r\nX-Power: 1\r\n".to_vec();
+        let mut fields: Fields =
+            [("Cache-Control", "no-cache"), ("X-Power", "1")].into_iter().collect();
         rules.amend(&rules.of(path.as_bytes()), media_type, error, &mut fields);
-        String::from_utf8(fields).unwrap()
+        text(&fields)
     }
 
     fn all(path: &str) -> HeaderSettings {
@@ -270,9 +265,9 @@ mod tests {
     #[test]
     fn what_an_answer_depends_on_stays_told() {
         let rules = rules(vec![HeaderSettings { set: pairs(&[("Vary", "Origin")]), ..all("/*") }]);
-        let mut fields = b"Vary: Accept-Encoding\r\n".to_vec();
+        let mut fields: Fields = [("Vary", "Accept-Encoding")].into_iter().collect();
         rules.amend(&rules.of(b"/"), "", false, &mut fields);
-        assert_eq!(fields, b"Vary: Accept-Encoding\r\nVary: Origin\r\n");
+        assert_eq!(text(&fields), "Vary: Accept-Encoding\r\nVary: Origin\r\n");
         assert!(removal_fault("vary").is_some());
     }
 
@@ -314,10 +309,7 @@ mod tests {
             names in prop::collection::vec("[a-cA-C]{1,2}", 0..6),
             removed in prop::collection::vec("[a-c]{1,2}", 0..3),
         ) {
-            let mut fields: Vec<u8> = Vec::new();
-            for name in &names {
-                push(&mut fields, name, "v");
-            }
+            let mut fields: Fields = names.iter().map(|name| (name, "v")).collect();
             for name in &removed {
                 remove(&mut fields, name);
             }
@@ -326,7 +318,7 @@ mod tests {
                 .filter(|name| !removed.iter().any(|gone| gone.eq_ignore_ascii_case(name)))
                 .map(|name| format!("{name}: v\r\n"))
                 .collect();
-            prop_assert_eq!(String::from_utf8(fields).unwrap(), expected);
+            prop_assert_eq!(text(&fields), expected);
         }
     }
 }

@@ -5,9 +5,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flyball_http::Name;
 use flyball_http::coding::Class;
-use flyball_http::{Request, Status};
+use flyball_http::{Fields, Name, Request, Status};
 use flyball_sys::file::{self, Failure, Links};
 use flyball_sys::sandbox::Rights;
 
@@ -295,7 +294,7 @@ impl SiteRoutes {
     }
 
     /// Changes `fields`, lines with their CRLF, by rules.
-    pub(crate) fn amend(&self, set: &RuleSet, media_type: &str, error: bool, fields: &mut Vec<u8>) {
+    pub(crate) fn amend(&self, set: &RuleSet, media_type: &str, error: bool, fields: &mut Fields) {
         self.fields.amend(set, media_type, error, fields);
     }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use flyball_http::{Method, Now, Request, Status, h1};
+use flyball_http::{Method, Name, Now, Request, Status};
 use flyball_sys::net::Server;
 
-use super::modules::framing_without_content;
-use super::{Answer, Lookup, Service, Site, Sites, carried};
+use super::modules::{frame_without_content, has_no_content};
+use super::{Answer, Body, Lookup, Service, Site, Sites, carried};
 use crate::backend::{Failure, Outcome, Relay, Reply, Spool};
 
 /// How often one request may be sent elsewhere by programs.
@@ -87,8 +87,7 @@ impl Service {
         match relay.take_outcome() {
             Outcome::Failed(failure) => self.backend_failed(relay, failure),
             Outcome::Reply(mut reply) => {
-                let file =
-                    reply.file.take().filter(|_| framing_without_content(reply.status).is_none());
+                let file = reply.file.take().filter(|_| !has_no_content(reply.status));
                 match (reply.redirect.take(), file) {
                     (_, Some(file)) => self.send_file(relay, reply, &file),
                     (Some(path), None) => self.backend_redirects(relay, &path, now),
@@ -101,15 +100,15 @@ impl Service {
     fn backend_replies(&mut self, relay: &mut Relay, reply: &Reply, now: &Now) -> Lookup<'_> {
         let status = reply.status;
         self.fields.clear();
-        self.fields.extend_from_slice(&reply.fields);
+        self.fields.append(reply.fields.lines());
         let (site, request) = (&self.sites.sites[relay.site()], relay.request().request());
         let with_content = request.method() != Method::Head;
-        site.amend(&request, &reply.media_type, status.class() >= 4, &mut self.fields);
+        site.amend(&request, &reply.media_type(), status.class() >= 4, &mut self.fields);
         // Whatever the program sends.
-        let body = if let Some(framing) = framing_without_content(status) {
-            self.fields.extend_from_slice(framing);
+        let body = if has_no_content(status) {
+            frame_without_content(status, &mut self.fields);
             relay.end();
-            h1::Body::Empty
+            Body::Empty
         } else {
             if with_content {
                 relay.promise(reply.len);
@@ -122,10 +121,9 @@ impl Service {
             // To HEAD a program may send nothing, which says nothing of the length for GET.
             let len = reply.len.or(whole.filter(|_| with_content));
             let is_coded = self.code_answer(relay, reply, len);
-            h1::Body::Stream { len: len.filter(|_| !is_coded) }
+            Body::Stream { len: len.filter(|_| !is_coded) }
         };
-        self.fields.extend_from_slice(b"\r\n");
-        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+        Lookup::Answer(Answer { status, fields: (&self.fields).into(), body })
     }
 
     pub(super) fn backend_failed(&mut self, relay: &mut Relay, failure: Failure) -> Lookup<'_> {
@@ -133,17 +131,15 @@ impl Service {
         let request = relay.request().request();
         self.fields.clear();
         if failure.status() == Status::SERVICE_UNAVAILABLE {
-            let later = format!("Retry-After: {RETRY_AFTER_S}\r\n");
-            self.fields.extend_from_slice(later.as_bytes());
+            self.fields.add_shown(Name::RetryAfter, RETRY_AFTER_S);
         }
-        let body = self.sites.sites[relay.site()].write_refusal(
+        let body = self.sites.sites[relay.site()].add_refusal(
             &request,
             failure.status(),
             &mut self.fields,
         );
         let status = failure.status();
-        let close = relay.has_long_body(failure);
-        Lookup::Answer(Answer { status, fields: &self.fields, body, close })
+        Lookup::Answer(Answer { status, fields: (&self.fields).into(), body })
     }
 
     /// As if the client had asked for that path (RFC 3875, section 6.2.2).

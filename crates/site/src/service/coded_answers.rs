@@ -1,23 +1,21 @@
 //! Which answers of programs leave coded, and what their heads say then.
 
-use std::io::Write;
-
-use flyball_http::{Method, Status};
+use flyball_http::{FieldLines, Fields, Method, Name, Status};
 
 use super::Service;
-use super::lines::{has_word, is_any_of, lines, varies_by};
+use super::lines::{has_word, varies_by};
 use crate::backend::{CodedAnswer, Relay, Reply};
 use crate::filter::FilterKind;
 
 /// Fields of a content that no longer hold once it is coded, or say that it is.
-const OF_THE_CONTENT: [&[u8]; 6] = [
-    b"content-encoding",
-    b"content-range",
-    b"content-digest",
-    b"repr-digest",
-    b"digest",
-    b"content-md5",
-];
+const OF_THE_CONTENT: u64 = Name::set(&[
+    Name::ContentEncoding,
+    Name::ContentRange,
+    Name::ContentDigest,
+    Name::ReprDigest,
+    Name::Digest,
+    Name::ContentMd5,
+]);
 
 impl Service {
     /// Has the content of an answer coded on its way, if it may be, and says so in the fields,
@@ -30,17 +28,17 @@ impl Service {
         len: Option<u64>,
     ) -> bool {
         let (site, is_head) = (relay.site(), relay.request().request().method() == Method::Head);
-        let policy = &self.sites.sites[site].policy;
+        let (policy, media_type) = (&self.sites.sites[site].policy, reply.media_type());
         if reply.status != Status::OK
-            || !policy.codes_answer(&reply.media_type, len)
-            || is_as_it_is(&self.fields)
+            || !policy.codes_answer(&media_type, len)
+            || is_as_it_is(self.fields.lines())
         {
             return false;
         }
         add_vary(&mut self.fields);
         let class = self.class(site, &relay.request().request());
         let policy = &self.sites.sites[site].policy;
-        let Some(coding) = policy.of_stream(class, &reply.media_type, len) else { return false };
+        let Some(coding) = policy.of_stream(class, &media_type, len) else { return false };
         match (is_head, len) {
             (false, _) => match self.sites.code_fed(site, coding) {
                 Some(source) => relay.coded = Some(Box::new(CodedAnswer::new(source))),
@@ -57,44 +55,39 @@ impl Service {
             (true, Some(_)) => {}
         }
         weaken(&mut self.fields);
-        // Writing to a vector cannot fail.
-        let _ = write!(self.fields, "Content-Encoding: {}\r\n", FilterKind::of(coding).name);
+        self.fields.add(Name::ContentEncoding, FilterKind::of(coding).name);
         true
     }
 }
 
 /// Whether the fields say that the content must stay as it is.
-fn is_as_it_is(fields: &[u8]) -> bool {
-    lines(fields).any(|(_, name, value)| {
-        is_any_of(name, &OF_THE_CONTENT)
-            || name.eq_ignore_ascii_case(b"cache-control") && has_word(value, b"no-transform")
-    })
+fn is_as_it_is(fields: FieldLines<'_>) -> bool {
+    fields.iter().any(|(name, _)| Name::is_any(name, OF_THE_CONTENT))
+        || fields.values(Name::CacheControl).any(|value| has_word(value, b"no-transform"))
 }
 
 /// Says that the answer depends on what a client accepts, unless that is said.
-fn add_vary(fields: &mut Vec<u8>) {
-    if !varies_by(fields, b"accept-encoding") {
-        fields.extend_from_slice(b"Vary: Accept-Encoding\r\n");
+fn add_vary(fields: &mut Fields) {
+    if !varies_by(fields.lines(), b"accept-encoding") {
+        fields.add(Name::Vary, "Accept-Encoding");
     }
 }
 
 /// The same content has other bytes (RFC 9110, section 8.8.1), and no ranges of these are to be
 /// had.
-fn weaken(fields: &mut Vec<u8>) {
-    let mut weak = Vec::with_capacity(fields.len() + WEAK.len());
-    for (line, name, value) in lines(fields) {
-        if name.eq_ignore_ascii_case(b"etag") && value.starts_with(b"\"") {
-            weak.extend_from_slice(WEAK);
-            weak.extend_from_slice(value);
-            weak.extend_from_slice(b"\r\n");
-        } else if !name.eq_ignore_ascii_case(b"accept-ranges") {
-            weak.extend_from_slice(line);
+fn weaken(fields: &mut Fields) {
+    let mut weak = Fields::default();
+    for (name, value) in fields.lines().iter() {
+        match Name::from_bytes(name) {
+            Some(Name::ETag) if value.starts_with(b"\"") => {
+                weak.add(Name::ETag, [b"W/", value].concat());
+            }
+            Some(Name::AcceptRanges) => {}
+            _ => weak.add_named(name, value),
         }
     }
     *fields = weak;
 }
-
-const WEAK: &[u8] = b"ETag: W/";
 
 #[cfg(test)]
 mod tests {
@@ -111,9 +104,16 @@ mod tests {
             "Content-MD5: x",
             "Cache-Control: private, No-Transform",
         ] {
-            assert!(is_as_it_is(format!("A: b\r\n{field}\r\n").as_bytes()), "{field}");
+            let text = format!("A: b\r\n{field}\r\n");
+            assert!(is_as_it_is(FieldLines::of_h1(text.as_bytes())), "{field}");
         }
-        assert!(!is_as_it_is(b"Cache-Control: no-transformer\r\nX-Digest: y\r\n"));
+        assert!(!is_as_it_is(FieldLines::of_h1(
+            b"Cache-Control: no-transformer\r\nX-Digest: y\r\n"
+        )));
+    }
+
+    fn of(text: &str) -> Fields {
+        FieldLines::of_h1(text.as_bytes()).iter().collect()
     }
 
     #[test]
@@ -123,9 +123,9 @@ mod tests {
             ("etag: W/\"a\"\r\n", "etag: W/\"a\"\r\n"),
             ("A: \"b\"\r\n", "A: \"b\"\r\n"),
         ] {
-            let mut weak = fields.as_bytes().to_vec();
+            let mut weak = of(fields);
             weaken(&mut weak);
-            assert_eq!(weak, expected.as_bytes());
+            assert_eq!(weak.lines().h1(), expected.as_bytes());
         }
         for (fields, adds) in [
             ("", true),
@@ -133,9 +133,9 @@ mod tests {
             ("vary: Cookie, accept-encoding\r\n", false),
             ("Vary: *\r\n", false),
         ] {
-            let mut varies = fields.as_bytes().to_vec();
+            let mut varies = of(fields);
             add_vary(&mut varies);
-            assert_eq!(varies.len() > fields.len(), adds, "{fields}");
+            assert_eq!(varies.lines().h1().len() > fields.len(), adds, "{fields}");
         }
     }
 }

@@ -4,18 +4,24 @@ use std::sync::Arc;
 
 use flyball_http::conditional::CONDITIONAL;
 use flyball_http::range::ByteRange;
-use flyball_http::{Method, Now, Request, Status, h1};
+use flyball_http::{AnswerFields, Method, Now, Request, Status};
 
 use super::partial::conditional_answer;
-use super::{Answer, File, Lookup, Service};
+use super::{Answer, Body, Lookup, Service};
 use crate::backend::Reply;
 use crate::caches::Place;
 use crate::entry::{Content, FileEntry};
 use crate::held::HeldCaches;
 use crate::source;
 
-/// An answer with a file, and what produces its body where that is coded while it is sent.
-pub(super) type FileAnswer<'a> = (Answer<'a>, Option<Box<dyn source::Source>>);
+/// An answer with a file.
+pub(super) struct FileAnswer<'a> {
+    pub(super) status: Status,
+    pub(super) fields: AnswerFields<'a>,
+    pub(super) body: Body<'static>,
+    /// What produces the body where that is coded while it is sent.
+    pub(super) produced: Option<Box<dyn source::Source>>,
+}
 
 /// Where the entry of an answer is.
 #[derive(Clone, Copy)]
@@ -47,10 +53,11 @@ impl Service {
         reply: Option<&Reply>,
         now: &Now,
     ) -> Lookup<'_> {
-        let (answer, produced) = match reply {
+        let FileAnswer { status, fields, body, produced } = match reply {
             Some(reply) => self.sent_file(source, site, request, reply, now),
             None => self.file_answer(source, site, request, None, now),
         };
+        let answer = Answer { status, fields, body };
         match produced {
             Some(produced) => Lookup::Stream(answer, source::Produced::of(produced)),
             None => Lookup::Answer(answer),
@@ -69,8 +76,8 @@ impl Service {
         let Some(entry) = source.entry(&self.caches, self.transient.as_deref()) else {
             let status = Status::INTERNAL_SERVER_ERROR;
             self.fields.clear();
-            let body = self.sites.sites[site].write_refusal(request, status, &mut self.fields);
-            return (Answer { status, fields: &self.fields, body, close: false }, None);
+            let body = self.sites.sites[site].add_refusal(request, status, &mut self.fields);
+            return FileAnswer { status, fields: (&self.fields).into(), body, produced: None };
         };
         let with_body = request.method() != Method::Head;
         if request.has_any(CONDITIONAL) && reply.is_none_or(|reply| reply.is_of_file(request)) {
@@ -79,48 +86,45 @@ impl Service {
             let fields = &mut self.fields;
             let conditional = conditional_answer(entry, served, request, kind, fields, now);
             if let Some((status, body)) = conditional {
-                return (Answer { status, fields: &self.fields, body, close: false }, None);
+                return FileAnswer { status, fields: (&self.fields).into(), body, produced: None };
             }
         }
         if with_body && let Some(coding) = entry.coded_on_the_way() {
             return match self.sites.begin_coding(site, entry, coding) {
                 Ok(source) => {
-                    let (status, body) = (Status::OK, h1::Body::Stream { len: None });
-                    let answer = Answer { status, fields: entry.head(), body, close: false };
-                    (answer, Some(Box::new(source)))
+                    let (status, body) = (Status::OK, Body::Stream { len: None });
+                    let fields = entry.head().into();
+                    FileAnswer { status, fields, body, produced: Some(Box::new(source)) }
                 }
                 Err(shed) => {
                     self.compress_counts.shed += u64::from(shed);
                     self.fields.clear();
-                    entry.write_plain_head(&mut self.fields);
-                    let body = whole_body(entry);
-                    let status = Status::OK;
-                    (Answer { status, fields: &self.fields, body, close: false }, None)
+                    entry.add_plain_fields(&mut self.fields);
+                    let (status, body) = (Status::OK, whole_body(entry));
+                    FileAnswer { status, fields: (&self.fields).into(), body, produced: None }
                 }
             };
         }
-        let body = if with_body { whole_body(entry) } else { h1::Body::Empty };
+        let body = if with_body { whole_body(entry) } else { Body::Empty };
         let fields = if self.caches.settings().heads {
-            entry.head()
+            entry.head().into()
         } else {
             self.fields.clear();
-            entry.write_head(&mut self.fields);
-            &self.fields
+            entry.add_fields(&mut self.fields);
+            (&self.fields).into()
         };
-        (Answer { status: Status::OK, fields, body, close: false }, None)
+        FileAnswer { status: Status::OK, fields, body, produced: None }
     }
 }
 
-fn whole_body(entry: &FileEntry) -> h1::Body<File> {
+fn whole_body(entry: &FileEntry) -> Body<'static> {
     part_of_body(entry, ByteRange { start: 0, end: entry.len() })
 }
 
-pub(super) fn part_of_body(entry: &FileEntry, range: ByteRange) -> h1::Body<File> {
+pub(super) fn part_of_body(entry: &FileEntry, range: ByteRange) -> Body<'static> {
     let len = range.end - range.start;
     match &entry.content {
-        Content::Memory(body) => {
-            h1::Body::Bytes(body.slice(range.start as usize..range.end as usize))
-        }
-        Content::Open(file) => h1::Body::File { file: Arc::clone(file), offset: range.start, len },
+        Content::Memory(body) => Body::Bytes(body.slice(range.start as usize..range.end as usize)),
+        Content::Open(file) => Body::File { file: Arc::clone(file), offset: range.start, len },
     }
 }

@@ -1,13 +1,12 @@
 //! Directories without an index.
 
-use std::io::Write;
 use std::sync::Arc;
 
-use flyball_http::{Method, Request, Segment, Status, h1};
+use flyball_http::{Method, Name, Request, Segment, Status};
 use flyball_sys::descriptors::Descriptor;
 use flyball_sys::file::Whereabouts;
 
-use super::{Answer, Lookup, Service};
+use super::{Answer, Body, Lookup, Service};
 use crate::coded_source::OneSegment;
 use crate::filter::FilterKind;
 use crate::listing::{self, ENTRIES_WHOLE_MAX, Gather, Listing, Wish};
@@ -63,7 +62,7 @@ impl Service {
         let len = content.as_ref().map(|content| content.len() as u64);
         let coding = served.policy.of_stream(class, media_type, len);
         self.fields.clear();
-        listing::write_fields(format, served.policy.streams(media_type, len), &mut self.fields);
+        listing::add_fields(format, served.policy.streams(media_type, len), &mut self.fields);
         served.amend(request, media_type, false, &mut self.fields);
         let source: Box<dyn Source> = match &content {
             Some(content) => Box::new(OneSegment::new(Segment::Bytes(content.clone()))),
@@ -75,26 +74,23 @@ impl Service {
         };
         let shed = with_body && coding.is_some() && source.is_err();
         self.compress_counts.shed += u64::from(shed);
-        // Writing to a vector cannot fail.
-        let _ = match (coding.filter(|_| !shed), len) {
+        match (coding.filter(|_| !shed), len) {
             (Some(coding), _) => {
-                write!(self.fields, "Content-Encoding: {}\r\n", FilterKind::of(coding).name)
+                self.fields.add(Name::ContentEncoding, FilterKind::of(coding).name);
             }
-            (None, Some(len)) => write!(self.fields, "Content-Length: {len}\r\n"),
-            (None, None) => Ok(()),
-        };
-        self.fields.extend_from_slice(b"\r\n");
-        let (status, fields, close) = (Status::OK, &*self.fields, false);
-        let answer = |body| Answer { status, fields, body, close };
+            (None, Some(len)) => self.fields.add_shown(Name::ContentLength, len),
+            (None, None) => {}
+        }
+        let (status, fields) = (Status::OK, (&self.fields).into());
+        let answer = |body| Answer { status, fields, body };
         match (source, content) {
-            _ if !with_body => Lookup::Answer(answer(h1::Body::Empty)),
-            (Ok(coded), _) => Lookup::Stream(
-                answer(h1::Body::Stream { len: None }),
-                Produced::of(Box::new(coded)),
-            ),
-            (Err(_), Some(content)) => Lookup::Answer(answer(h1::Body::Bytes(content))),
+            _ if !with_body => Lookup::Answer(answer(Body::Empty)),
+            (Ok(coded), _) => {
+                Lookup::Stream(answer(Body::Stream { len: None }), Produced::of(Box::new(coded)))
+            }
+            (Err(_), Some(content)) => Lookup::Answer(answer(Body::Bytes(content))),
             (Err(plain), None) => {
-                Lookup::Stream(answer(h1::Body::Stream { len: None }), Produced::of(plain))
+                Lookup::Stream(answer(Body::Stream { len: None }), Produced::of(plain))
             }
         }
     }

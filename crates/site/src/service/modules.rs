@@ -1,18 +1,16 @@
 //! Requests that modules answer.
 
-use std::io::Write;
-
 use bytes::Bytes;
 use flyball_http::head::Content;
-use flyball_http::{Method, Now, OwnedRequest, Request, Segment, Status, h1};
+use flyball_http::{Fields, Method, Name, Now, OwnedRequest, Request, Segment, Status};
 use flyball_module::Turn;
 
-use super::{Answer, Asker, File, Lookup, Service, Sites, carried, takes_path};
+use super::{Answer, Asker, Body, File, Lookup, Service, Sites, carried, takes_path};
 use crate::modules::{BodyQueue, Called, Caller, Draft, FileWish, Place, Running};
 use crate::plan::Plan;
 
 /// Content up to this long leaves in the buffer of its head: longer ones are allocated.
-const INLINE_CONTENT_MAX: usize = 8 * 1024;
+const COPIED_CONTENT_MAX: usize = 8 * 1024;
 
 /// What there is of a file that a module wants sent.
 pub(crate) enum FilePart {
@@ -96,14 +94,14 @@ impl Service {
 
     /// The answer that is in memory.
     fn answer_of_draft(&mut self, site: usize, request: &Request<'_>) -> Lookup<'_> {
-        let draft = &self.scratch_of_modules.draft;
-        let (status, len) = (draft.status, draft.content.len());
         let is_head = request.method() == Method::Head;
-        if draft.len.is_some_and(|said| said != len as u64) && !is_head {
+        if !is_head && !self.scratch_of_modules.draft.is_as_long_as_told() {
             return self.module_failed(request, Status::INTERNAL_SERVER_ERROR);
         }
+        let draft = &self.scratch_of_modules.draft;
+        let (status, len) = (draft.status, draft.content.len());
         self.fields.clear();
-        self.fields.extend_from_slice(&draft.fields);
+        self.fields.append(draft.fields.lines());
         self.sites.sites[site].amend(
             request,
             draft.media_type(),
@@ -111,22 +109,18 @@ impl Service {
             &mut self.fields,
         );
         let len = draft.len.unwrap_or(len as u64);
-        let body = if let Some(framing) = framing_without_content(status) {
-            self.fields.extend_from_slice(framing);
-            self.fields.extend_from_slice(b"\r\n");
-            h1::Body::Empty
+        let body = if has_no_content(status) {
+            frame_without_content(status, &mut self.fields);
+            Body::Empty
         } else {
-            write_length(len, &mut self.fields);
+            self.fields.add_shown(Name::ContentLength, len);
             match draft.content.len() {
-                _ if is_head => h1::Body::Empty,
-                inline @ 0..=INLINE_CONTENT_MAX => {
-                    self.fields.extend_from_slice(&draft.content);
-                    h1::Body::Inline(inline)
-                }
-                _ => h1::Body::Bytes(Bytes::copy_from_slice(&draft.content)),
+                _ if is_head => Body::Empty,
+                0..=COPIED_CONTENT_MAX => Body::Copied(&draft.content),
+                _ => Body::Bytes(Bytes::copy_from_slice(&draft.content)),
             }
         };
-        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+        Lookup::Answer(Answer { status, fields: (&self.fields).into(), body })
     }
 
     /// The answer of a module that needed several calls: whole if it is in parts, or to be
@@ -136,36 +130,33 @@ impl Service {
         site: usize,
         request: &Request<'_>,
         draft: Draft,
-        body: h1::Body<File>,
+        body: Body<'static>,
     ) -> Lookup<'_> {
         let status = draft.status;
         let is_head = request.method() == Method::Head;
         let whole = match &body {
-            h1::Body::Parts(parts) => Some(parts.iter().map(Segment::content_len).sum()),
+            Body::Parts(parts) => Some(parts.iter().map(Segment::content_len).sum()),
             _ => None,
         };
         if !is_head && whole.is_some() && draft.len.is_some_and(|said| Some(said) != whole) {
             return self.module_failed(request, Status::INTERNAL_SERVER_ERROR);
         }
         self.fields.clear();
-        self.fields.extend_from_slice(&draft.fields);
+        self.fields.append(draft.fields.lines());
         let is_error = status.class() >= 4;
         self.sites.sites[site].amend(request, draft.media_type(), is_error, &mut self.fields);
-        let body = match (whole, framing_without_content(status)) {
-            (_, Some(framing)) => {
-                self.fields.extend_from_slice(framing);
-                h1::Body::Empty
+        let body = match whole {
+            _ if has_no_content(status) => {
+                frame_without_content(status, &mut self.fields);
+                Body::Empty
             }
-            (Some(whole), None) => {
-                let len = draft.len.unwrap_or(whole);
-                let line = format!("Content-Length: {len}\r\n");
-                self.fields.extend_from_slice(line.as_bytes());
-                if is_head { h1::Body::Empty } else { body }
+            Some(whole) => {
+                self.fields.add_shown(Name::ContentLength, draft.len.unwrap_or(whole));
+                if is_head { Body::Empty } else { body }
             }
-            (None, None) => body,
+            None => body,
         };
-        self.fields.extend_from_slice(b"\r\n");
-        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+        Lookup::Answer(Answer { status, fields: (&self.fields).into(), body })
     }
 
     /// The answer in the place of a module that has none.
@@ -221,9 +212,9 @@ fn part_of(lookup: Lookup<'_>, wish: &FileWish) -> FilePart {
         _ => return FilePart::Missing,
     };
     let all = match &answer.body {
-        h1::Body::Empty => 0,
-        h1::Body::Bytes(bytes) => bytes.len() as u64,
-        h1::Body::File { len, .. } => *len,
+        Body::Empty => 0,
+        Body::Bytes(bytes) => bytes.len() as u64,
+        Body::File { len, .. } => *len,
         _ => return FilePart::Missing,
     };
     let len = wish.len.unwrap_or(all.saturating_sub(wish.offset));
@@ -231,27 +222,23 @@ fn part_of(lookup: Lookup<'_>, wish: &FileWish) -> FilePart {
         return FilePart::Missing;
     };
     FilePart::Ready(match answer.body {
-        h1::Body::Bytes(bytes) => Segment::Bytes(bytes.slice(wish.offset as usize..end as usize)),
-        h1::Body::File { file, offset, .. } => {
+        Body::Bytes(bytes) => Segment::Bytes(bytes.slice(wish.offset as usize..end as usize)),
+        Body::File { file, offset, .. } => {
             Segment::File { file, offset: offset + wish.offset, len }
         }
         _ => Segment::Bytes(Bytes::new()),
     })
 }
 
-/// The field that frames an answer whose status allows no content, or `None` if it allows some: 204
-/// and 304 need none, 205 says that its length is zero (RFC 9110, sections 15.3.5, 15.3.6 and
-/// 15.4.5).
-pub(super) fn framing_without_content(status: Status) -> Option<&'static [u8]> {
-    match status {
-        Status::NO_CONTENT | Status::NOT_MODIFIED => Some(b""),
-        Status::RESET_CONTENT => Some(b"Content-Length: 0\r\n"),
-        _ => None,
-    }
+/// Whether a status allows no content.
+pub(super) fn has_no_content(status: Status) -> bool {
+    matches!(status, Status::NO_CONTENT | Status::RESET_CONTENT | Status::NOT_MODIFIED)
 }
 
-/// The last field and the blank line.
-fn write_length(len: u64, fields: &mut Vec<u8>) {
-    // Writing to a vector cannot fail.
-    let _ = write!(fields, "Content-Length: {len}\r\n\r\n");
+/// Adds what frames such an answer: 204 and 304 need nothing, 205 says that its length is zero (RFC
+/// 9110, sections 15.3.5, 15.3.6 and 15.4.5).
+pub(super) fn frame_without_content(status: Status, fields: &mut Fields) {
+    if status == Status::RESET_CONTENT {
+        fields.add(Name::ContentLength, "0");
+    }
 }

@@ -1,7 +1,7 @@
 //! Answers that send a client elsewhere.
 
 use bytes::Bytes;
-use flyball_http::{Now, Request, Status};
+use flyball_http::{Name, Now, Request, Status};
 
 use super::{Answer, Lookup, Service, page_body};
 use crate::caches::Target;
@@ -21,8 +21,9 @@ impl Service {
 
     pub(super) fn redirect(&mut self, site: usize, rule: u32, request: &Request<'_>) -> Lookup<'_> {
         self.fields.clear();
-        self.fields.extend_from_slice(b"Location: ");
-        let status = self.sites.sites[site].routes.location(rule, request, &mut self.fields);
+        let routes = &self.sites.sites[site].routes;
+        let write = |text: &mut Vec<u8>| routes.location(rule, request, text);
+        let status = self.fields.add_with(Name::Location, write);
         match status {
             Some(status) => self.moved(site, status, request),
             None => self.refuse(request, Status::INTERNAL_SERVER_ERROR),
@@ -34,25 +35,24 @@ impl Service {
             return self.refuse(request, Status::BAD_REQUEST);
         }
         // Built from the normalised path, so that `//host` in a request never becomes a Location.
-        let fields = &mut self.fields;
-        fields.clear();
-        fields.extend_from_slice(b"Location: ");
-        path::encode_path(&self.relative, fields);
-        fields.push(b'/');
-        if !request.query().is_empty() {
-            fields.push(b'?');
-            path::encode_query(request.query(), fields);
-        }
+        self.fields.clear();
+        self.fields.add_with(Name::Location, |text| {
+            path::encode_path(&self.relative, text);
+            text.push(b'/');
+            if !request.query().is_empty() {
+                text.push(b'?');
+                path::encode_query(request.query(), text);
+            }
+        });
         self.moved(site, Status::MOVED_PERMANENTLY, request)
     }
 
-    /// The rest of an answer whose fields end in the value of `Location`.
+    /// The rest of an answer whose fields have begun with `Location`.
     fn moved(&mut self, site: usize, status: Status, request: &Request<'_>) -> Lookup<'_> {
-        self.fields.extend_from_slice(b"\r\n");
         let page = pages::page(status);
         self.sites.sites[site].amend(request, pages::TYPE, false, &mut self.fields);
-        pages::write_fields(page.len(), &mut self.fields);
+        pages::add_fields(page.len(), &mut self.fields);
         let body = page_body(request, Bytes::from_static(page));
-        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+        Lookup::Answer(Answer { status, fields: (&self.fields).into(), body })
     }
 }

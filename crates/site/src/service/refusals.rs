@@ -1,9 +1,9 @@
 //! Answers in the place of the one that was asked for.
 
 use bytes::Bytes;
-use flyball_http::{Method, Request, Status, h1};
+use flyball_http::{Method, Name, Request, Status};
 
-use super::{Answer, Lookup, Service, page_body};
+use super::{Answer, Body, Lookup, Service, page_body};
 use crate::access::Refused;
 use crate::pages;
 
@@ -19,29 +19,29 @@ impl Service {
         let Some(site) = self.sites.hosts.choose(request.host()) else {
             return self.refuse_without_site(request, status);
         };
-        let body = self.sites.sites[site].write_refusal(request, status, &mut self.fields);
-        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+        let body = self.sites.sites[site].add_refusal(request, status, &mut self.fields);
+        Lookup::Answer(Answer { status, fields: (&self.fields).into(), body })
     }
 
     fn refuse_without_site(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
         let page = pages::page(status);
-        pages::write_fields(page.len(), &mut self.fields);
+        pages::add_fields(page.len(), &mut self.fields);
         let body = page_body(request, Bytes::from_static(page));
-        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+        Lookup::Answer(Answer { status, fields: (&self.fields).into(), body })
     }
 
     pub(super) fn refuse_without_request(&mut self, status: Status) -> Lookup<'_> {
         let page = pages::page(status);
         self.fields.clear();
-        pages::write_fields(page.len(), &mut self.fields);
-        let body = h1::Body::Bytes(Bytes::from_static(page));
-        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+        pages::add_fields(page.len(), &mut self.fields);
+        let body = Body::Bytes(Bytes::from_static(page));
+        Lookup::Answer(Answer { status, fields: (&self.fields).into(), body })
     }
 
     /// The answer to a client that asks too fast, and may ask again after so many seconds.
     pub fn throttle(&mut self, request: &Request<'_>, wait_s: u64) -> Lookup<'_> {
         self.fields.clear();
-        self.fields.extend_from_slice(format!("Retry-After: {wait_s}\r\n").as_bytes());
+        self.fields.add_shown(Name::RetryAfter, wait_s);
         self.refuse_with(request, Status::TOO_MANY_REQUESTS)
     }
 
@@ -55,7 +55,7 @@ impl Service {
         self.access_counts.refused(refused);
         self.fields.clear();
         if let Some(access) = &self.sites.sites[site].access {
-            access.write_fields(refused, &mut self.fields);
+            access.add_fields(refused, &mut self.fields);
         }
         self.refuse_with(request, refused.status())
     }
@@ -71,17 +71,15 @@ impl Service {
 
     /// `Allow` tells what there is to do with any path here (RFC 9110, sections 9.3.7 and 15.5.6).
     fn allow(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
-        const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
         self.fields.clear();
-        self.fields.extend_from_slice(ALLOW);
+        self.fields.add(Name::Allow, "GET, HEAD, OPTIONS");
         if status != Status::NO_CONTENT {
             return self.refuse_with(request, status);
         }
         if let Some(site) = self.sites.hosts.choose(request.host()) {
             self.sites.sites[site].amend(request, "", true, &mut self.fields);
         }
-        self.fields.extend_from_slice(b"\r\n");
-        let body = h1::Body::Empty;
-        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+        let body = Body::Empty;
+        Lookup::Answer(Answer { status, fields: (&self.fields).into(), body })
     }
 }

@@ -3,37 +3,47 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flyball_http::{Method, Now, Request, Status};
+use flyball_http::{FieldLines, Fields, Method, Name, Now, Request, Status};
 
 use super::file_answers::{FileAnswer, Source};
-use super::lines::{is_any_of, lines, value, varies_by, words};
-use super::{Answer, Lookup, Service};
+use super::lines::{varies_by, words};
+use super::{Lookup, Service};
 use crate::backend::{Failure, Relay, Reply, SentFile};
 use crate::path::{self, Mapped};
 use crate::plan::{Job, Origin, Plan};
 use crate::routes::Place;
 use crate::translate::Translate;
 
-/// Fields that describe the bytes on the wire: the server sets them.
-const OF_THE_BYTES: [&[u8]; 4] =
-    [b"content-length", b"content-range", b"content-encoding", b"accept-ranges"];
+/// Fields that describe the bytes on the wire, or when they were sent: the server sets them.
+const OF_THE_BYTES: u64 = Name::set(&[
+    Name::ContentLength,
+    Name::ContentRange,
+    Name::ContentEncoding,
+    Name::AcceptRanges,
+    Name::Date,
+]);
 
 /// What the file says of itself, where it is the answer.
-const VALIDATORS: [&[u8]; 2] = [b"etag", b"last-modified"];
+const VALIDATORS: u64 = Name::set(&[Name::ETag, Name::LastModified]);
 
 /// What is still told of the file where the answer is another with its content, unless the backend
 /// tells it.
-const OF_THE_CONTENT: [&[u8]; 5] =
-    [b"content-type", b"content-language", b"content-encoding", b"content-length", b"vary"];
+const OF_THE_CONTENT: u64 = Name::set(&[
+    Name::ContentType,
+    Name::ContentLanguage,
+    Name::ContentEncoding,
+    Name::ContentLength,
+    Name::Vary,
+]);
 
 /// Fields of a content that does not follow, since the client has it (RFC 9110, section 15.4.5).
-const OF_NO_CONTENT: [&[u8]; 5] = [
-    b"content-type",
-    b"content-language",
-    b"content-disposition",
-    b"content-digest",
-    b"content-md5",
-];
+const OF_NO_CONTENT: u64 = Name::set(&[
+    Name::ContentType,
+    Name::ContentLanguage,
+    Name::ContentDisposition,
+    Name::ContentDigest,
+    Name::ContentMd5,
+]);
 
 impl Reply {
     /// Whether the answer is the file, so that conditions and ranges are of it. Those of a client
@@ -41,11 +51,6 @@ impl Reply {
     /// sections 13.1.2, 13.2.1 and 14.2).
     pub(super) fn is_of_file(&self, request: &Request<'_>) -> bool {
         self.status == Status::OK && matches!(request.method(), Method::Get | Method::Head)
-    }
-
-    /// The media type with its parameters.
-    pub(super) fn content_type(&self) -> Option<&[u8]> {
-        value(&self.fields, b"content-type")
     }
 }
 
@@ -89,27 +94,28 @@ impl Service {
         now: &Now,
     ) -> FileAnswer<'_> {
         let sites = Arc::clone(&self.sites);
-        let kind = match &*reply.media_type {
-            "" => {
+        let kind = match reply.media_type() {
+            kind if kind.is_empty() => {
                 let entry = source.entry(&self.caches, self.transient.as_deref());
                 entry.map(|entry| entry.media_type().to_owned()).unwrap_or_default()
             }
-            kind => kind.to_owned(),
+            kind => kind.into_owned(),
         };
         let mut told = reply.fields.clone();
         sites.sites[site].amend(request, &kind, reply.status.class() >= 4, &mut told);
-        let (answer, produced) = self.file_answer(source, site, request, Some(reply), now);
-        let Answer { status, fields, body, close } = answer;
+        let FileAnswer { status, fields, body, produced } =
+            self.file_answer(source, site, request, Some(reply), now);
+        let (told, fields) = (told.lines(), fields.lines());
         let (status, fields) = match status {
-            Status::OK if reply.status != Status::OK => (reply.status, with_content(&told, fields)),
+            Status::OK if reply.status != Status::OK => (reply.status, with_content(told, fields)),
             Status::OK | Status::PARTIAL_CONTENT | Status::NOT_MODIFIED => {
-                (status, beside_file(&told, fields, status))
+                (status, beside_file(told, fields, status))
             }
             // A refusal is not the backend's answer.
-            _ => (status, fields.to_vec()),
+            _ => (status, joined(FieldLines::default(), |_| true, fields, |_| true)),
         };
         self.fields = fields;
-        (Answer { status, fields: &self.fields, body, close }, produced)
+        FileAnswer { status, fields: (&self.fields).into(), body, produced }
     }
 }
 
@@ -138,44 +144,43 @@ fn beneath<'a>(roots: &'a [PathBuf], file: &SentFile) -> Option<(&'a Path, Vec<u
 }
 
 /// What a backend says beside a file that is the answer, whole, in parts or known already.
-fn beside_file(backend: &[u8], file: &[u8], status: Status) -> Vec<u8> {
-    let kept = |name: &[u8]| match status {
-        _ if is_any_of(name, &OF_THE_BYTES) || is_any_of(name, &VALIDATORS) => false,
-        // The parts have the backend's type.
-        Status::PARTIAL_CONTENT => !name.eq_ignore_ascii_case(b"content-type"),
-        Status::NOT_MODIFIED => !is_any_of(name, &OF_NO_CONTENT),
-        _ => true,
-    };
-    joined(backend, kept, file, |_| true)
+fn beside_file(backend: FieldLines<'_>, file: FieldLines<'_>, status: Status) -> Fields {
+    let left_out = OF_THE_BYTES
+        | VALIDATORS
+        | match status {
+            // The parts have the backend's type.
+            Status::PARTIAL_CONTENT => Name::ContentType.bit(),
+            Status::NOT_MODIFIED => OF_NO_CONTENT,
+            _ => 0,
+        };
+    joined(backend, |name| !Name::is_any(name, left_out), file, |_| true)
 }
 
 /// An answer of a backend with the content of a file, to which the status gives another meaning:
 /// nothing of how long that file may be kept, or be compared with, holds for it.
-fn with_content(backend: &[u8], file: &[u8]) -> Vec<u8> {
-    let kept = |name: &[u8]| !is_any_of(name, &OF_THE_BYTES);
-    joined(backend, kept, file, |name| is_any_of(name, &OF_THE_CONTENT))
+fn with_content(backend: FieldLines<'_>, file: FieldLines<'_>) -> Fields {
+    let kept = |name: &[u8]| !Name::is_any(name, OF_THE_BYTES);
+    joined(backend, kept, file, |name| Name::is_any(name, OF_THE_CONTENT))
 }
 
-/// The lines of a backend and of a file that are kept: of the latter those that the backend does
+/// The fields of a backend and of a file that are kept: of the latter those that the backend does
 /// not say itself, and all on which the answer depends.
 fn joined(
-    backend: &[u8],
+    backend: FieldLines<'_>,
     of_backend: impl Fn(&[u8]) -> bool,
-    file: &[u8],
+    file: FieldLines<'_>,
     of_file: impl Fn(&[u8]) -> bool,
-) -> Vec<u8> {
-    let kept: Vec<_> = lines(backend).filter(|(_, name, _)| of_backend(name)).collect();
-    let mut all: Vec<u8> = kept.iter().flat_map(|(line, ..)| *line).copied().collect();
-    let backend_len = all.len();
-    for (line, name, value) in lines(file) {
+) -> Fields {
+    let told: Fields = backend.iter().filter(|(name, _)| of_backend(name)).collect();
+    let mut all = told.clone();
+    for (name, value) in file.iter().filter(|(name, _)| of_file(name)) {
         let is_told = if name.eq_ignore_ascii_case(b"vary") {
-            words(value).all(|word| varies_by(&all[..backend_len], word))
+            words(value).all(|word| varies_by(told.lines(), word))
         } else {
-            kept.iter().any(|(_, other, _)| name.eq_ignore_ascii_case(other))
+            told.lines().iter().any(|(other, _)| name.eq_ignore_ascii_case(other))
         };
-        let is_end = line == b"\r\n";
-        if is_end || of_file(name) && !is_told {
-            all.extend_from_slice(line);
+        if !is_told {
+            all.add_named(name, value);
         }
     }
     all
@@ -214,47 +219,56 @@ mod tests {
         assert_eq!(beneath(&[], &SentFile::Beneath(b"/x".to_vec())), None);
     }
 
+    fn beside(backend: &[u8], file: &[u8], status: Status) -> Vec<u8> {
+        let both = beside_file(FieldLines::of_h1(backend), FieldLines::of_h1(file), status);
+        both.lines().h1().to_vec()
+    }
+
+    fn with(backend: &[u8], file: &[u8]) -> Vec<u8> {
+        let both = with_content(FieldLines::of_h1(backend), FieldLines::of_h1(file));
+        both.lines().h1().to_vec()
+    }
+
     #[test]
     fn the_backend_names_the_file_and_the_file_tells_its_size() {
         let backend = b"Content-Type: a/b\r\nContent-Length: 0\r\nSet-Cookie: c\r\nETag: \"x\"\r\n";
-        let file = b"Content-Type: text/plain\r\nETag: \"f\"\r\nContent-Length: 9\r\n\r\n";
-        let both =
-            b"Content-Type: a/b\r\nSet-Cookie: c\r\nETag: \"f\"\r\nContent-Length: 9\r\n\r\n";
-        assert_eq!(beside_file(backend, file, Status::OK), both);
-        let known = b"Cache-Control: max-age=9\r\nETag: \"f\"\r\n\r\n";
+        let file = b"Content-Type: text/plain\r\nETag: \"f\"\r\nContent-Length: 9\r\n";
+        let both = b"Content-Type: a/b\r\nSet-Cookie: c\r\nETag: \"f\"\r\nContent-Length: 9\r\n";
+        assert_eq!(beside(backend, file, Status::OK), both);
+        let known = b"Cache-Control: max-age=9\r\nETag: \"f\"\r\n";
         let backend = b"Content-Type: a/b\r\nContent-Location: /x\r\nCache-Control: no-store\r\n";
-        let both = b"Content-Location: /x\r\nCache-Control: no-store\r\nETag: \"f\"\r\n\r\n";
-        assert_eq!(beside_file(backend, known, Status::NOT_MODIFIED), both);
-        let part = b"ETag: \"f\"\r\nContent-Type: multipart/byteranges; boundary=b\r\n\r\n";
+        let both = b"Content-Location: /x\r\nCache-Control: no-store\r\nETag: \"f\"\r\n";
+        assert_eq!(beside(backend, known, Status::NOT_MODIFIED), both);
+        let part = b"ETag: \"f\"\r\nContent-Type: multipart/byteranges; boundary=b\r\n";
         let backend = b"content-type: a/b\r\nA: c\r\n";
         let both = [&b"A: c\r\n"[..], part].concat();
-        assert_eq!(beside_file(backend, part, Status::PARTIAL_CONTENT), both);
+        assert_eq!(beside(backend, part, Status::PARTIAL_CONTENT), both);
     }
 
     #[test]
     fn of_a_page_that_goes_with_an_error_no_more_is_told_than_its_content() {
         let file = b"Content-Type: text/html\r\nContent-Length: 9\r\nAccept-Ranges: bytes\r\n\
             Vary: Accept-Encoding\r\nCache-Control: max-age=9\r\nETag: \"f\"\r\n\
-            Last-Modified: then\r\n\r\n";
+            Last-Modified: then\r\n";
         let backend = b"ETag: \"b\"\r\nContent-Range: bytes 0-1/2\r\nA: b\r\n";
         let both = b"ETag: \"b\"\r\nA: b\r\nContent-Type: text/html\r\nContent-Length: 9\r\n\
-            Vary: Accept-Encoding\r\n\r\n";
-        assert_eq!(with_content(backend, file), both);
+            Vary: Accept-Encoding\r\n";
+        assert_eq!(with(backend, file), both);
     }
 
     #[test]
     fn an_answer_depends_on_what_either_says_and_says_it_once() {
-        let file = b"Vary: Accept-Encoding\r\nVary: Origin\r\n\r\n";
+        let file = b"Vary: Accept-Encoding\r\nVary: Origin\r\n";
         for (backend, both) in [
             ("", "Vary: Accept-Encoding\r\nVary: Origin\r\n"),
             ("Vary: A\r\n", "Vary: A\r\nVary: Accept-Encoding\r\nVary: Origin\r\n"),
             ("vary: A, origin\r\n", "vary: A, origin\r\nVary: Accept-Encoding\r\n"),
             ("Vary: *\r\n", "Vary: *\r\n"),
         ] {
-            let both = format!("{both}\r\n").into_bytes();
-            assert_eq!(beside_file(backend.as_bytes(), file, Status::OK), both);
-            assert_eq!(beside_file(backend.as_bytes(), file, Status::NOT_MODIFIED), both);
-            assert_eq!(with_content(backend.as_bytes(), file), both);
+            let both = both.as_bytes();
+            assert_eq!(beside(backend.as_bytes(), file, Status::OK), both);
+            assert_eq!(beside(backend.as_bytes(), file, Status::NOT_MODIFIED), both);
+            assert_eq!(with(backend.as_bytes(), file), both);
         }
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct Message {
     pub(super) head_only: bool,
     /// More than the request came with its last bytes.
     pub(super) surplus: bool,
+    /// Its answer is the last of the connection.
+    pub(super) ends: bool,
     pub(super) body: BodyReader,
     pub(super) body_ready: usize,
     /// Bytes that were thrown away, of the request body and behind it.
@@ -49,6 +51,7 @@ impl Default for Message {
             http10: false,
             head_only: false,
             surplus: false,
+            ends: false,
             body: BodyReader::new(Framing::None, 0),
             body_ready: 0,
             drained_bytes: 0,
