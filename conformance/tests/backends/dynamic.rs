@@ -15,7 +15,7 @@ use tempfile::TempDir;
 const HURRIED_MS: u64 = 300;
 
 /// Programs by name: shell scripts.
-const PROGRAMS: [(&str, &str); 20] = [
+const PROGRAMS: [(&str, &str); 22] = [
     ("env", "echo Content-Type: text/plain; echo; env; echo done >&2"),
     ("echo", "echo Content-Type: application/octet-stream; echo; exec cat"),
     ("sum", "n=$(wc -c); echo Content-Type: text/plain; echo; echo $n"),
@@ -45,6 +45,8 @@ const PROGRAMS: [(&str, &str); 20] = [
     ("surplus", "echo Content-Length: 3; echo; printf 'one\n'; exec sleep 600"),
     ("detached", "echo Content-Type: text/plain; echo; echo whole; exec >&-; exec sleep 600"),
     ("flood", "echo Content-Type: text/plain; echo; exec yes"),
+    ("dated", "echo 'Date: Sun, 06 Nov 1994 08:49:37 GMT'; echo A: b; echo; echo x"),
+    ("misdated", "echo Date: yesterday; echo A: b; echo; echo x"),
 ];
 
 struct Programs {
@@ -148,6 +150,20 @@ impl Programs {
 
 fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: example.org\r\n\r\n")
+}
+
+fn a_program_may_say_when_its_answer_was_made(architecture: &str) {
+    let Some(programs) = start(architecture, "") else { return };
+    let dates = |path: &str| -> Vec<String> {
+        let answer = programs.ask(path);
+        assert_eq!((answer.status(), &*answer.text), (200, "x\n"), "{path}");
+        let fields = answer.head.fields.iter().filter(|(name, _)| name == "Date");
+        fields.map(|(_, value)| value.clone()).collect()
+    };
+    assert_eq!(dates("/run/dated"), ["Sun, 06 Nov 1994 08:49:37 GMT"]);
+    // What is no time is not passed on: a client gets the time of the server.
+    let told = dates("/run/misdated");
+    assert!(matches!(&told[..], [one] if one.ends_with(" GMT") && !one.contains("1994")));
 }
 
 fn what_a_client_wrote_gives_no_orders_to_a_terminal_that_shows_the_log(architecture: &str) {
@@ -487,6 +503,7 @@ on_every_architecture! {
     [
         a_program_gets_its_request_and_answers_it,
         an_absolute_target_is_the_host_of_every_variable,
+        a_program_may_say_when_its_answer_was_made,
         what_a_client_wrote_gives_no_orders_to_a_terminal_that_shows_the_log,
         a_body_goes_there_and_its_echo_comes_back_at_the_same_time,
         failures_are_told_apart,
