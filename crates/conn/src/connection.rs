@@ -12,7 +12,7 @@ use flyball_http::h1::Conn;
 use flyball_http::h1::state::State;
 use flyball_http::out::Front;
 use flyball_http::proxy_protocol::{self, ProxyError};
-use flyball_http::{CloseReason, Refusal, Request};
+use flyball_http::{CloseReason, Refusal, Request, Scheme};
 use flyball_observe::counters::{Counter, Tally};
 use flyball_observe::histogram::Timing;
 use flyball_observe::standing::Standing;
@@ -456,6 +456,8 @@ impl Connection {
         self.requests = self.requests.wrapping_add(1);
         let _masked = cx.tried.masks.map(|mask| mask());
         let Context { clients, service, head, now, tally, log, account, buffers: lender, .. } = cx;
+        // What carries a connection is plain text.
+        head.scheme = Scheme::Http;
         head.client = clients.of(&head.request(input.since(at)), self.client);
         let began_ns = log.lines.clock_ns();
         let request = head.request(input.since(at));

@@ -59,7 +59,7 @@ macro_rules! names {
 names! {
     2: { Te "TE" }
     4: { Host "Host", Date "Date", Vary "Vary", ETag "ETag" }
-    5: { Range "Range", Allow "Allow" }
+    5: { Range "Range", Allow "Allow", Proxy "Proxy" }
     6: { Accept "Accept", Expect "Expect", Server "Server", Status "Status", Digest "Digest" }
     7: { Referer "Referer", Trailer "Trailer", Upgrade "Upgrade" }
     8: { IfMatch "If-Match", IfRange "If-Range", Location "Location" }
@@ -94,7 +94,11 @@ names! {
         XAccelRedirect "X-Accel-Redirect",
     }
     17: { TransferEncoding "Transfer-Encoding", IfModifiedSince "If-Modified-Since" }
-    19: { IfUnmodifiedSince "If-Unmodified-Since", ContentDisposition "Content-Disposition" }
+    19: {
+        IfUnmodifiedSince "If-Unmodified-Since",
+        ContentDisposition "Content-Disposition",
+        ProxyAuthorization "Proxy-Authorization",
+    }
     23: { ContentSecurityPolicy "Content-Security-Policy" }
 }
 

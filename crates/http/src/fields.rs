@@ -82,6 +82,11 @@ impl Fields {
         self.text.truncate(to);
     }
 
+    /// Where the next field will begin.
+    pub fn end(&self) -> Mark {
+        Mark(self.text.len() as u32)
+    }
+
     /// What there is.
     pub fn lines(&self) -> FieldLines<'_> {
         FieldLines { text: &self.text, names: self.names }
@@ -101,6 +106,10 @@ impl<N: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(N, V)> for Fields {
         fields
     }
 }
+
+/// A place between fields: in the block that is made of them, it is the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark(pub u32);
 
 /// Fields that are there, or some of them.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -194,6 +203,22 @@ impl Block {
     /// What was encoded.
     pub fn lines(&self) -> FieldLines<'_> {
         FieldLines::of_h1(&self.h1)
+    }
+
+    /// The fields between two places.
+    pub fn between(&self, start: Mark, end: Mark) -> FieldLines<'_> {
+        let some = self.h1.get(start.0 as usize..end.0 as usize);
+        FieldLines::of_h1(some.unwrap_or_default())
+    }
+
+    /// The fields from a place on.
+    pub fn since(&self, start: Mark) -> FieldLines<'_> {
+        self.between(start, Mark(self.h1.len() as u32))
+    }
+
+    /// The value of the field at a place.
+    pub fn value_at(&self, place: Mark) -> &[u8] {
+        first(self.since(place).text).map(|(_, _, value)| value).unwrap_or_default()
     }
 
     /// Bytes that it takes, beside its own.

@@ -96,11 +96,15 @@ pub(crate) fn content_length(text: &[u8], fields: &Lines) -> Result<Option<u64>,
     if spans.next().is_some() {
         return Err(Refusal::BadLength);
     }
-    let digits = span.of(text);
+    length(span.of(text)).map(Some).ok_or(Refusal::BadLength)
+}
+
+/// The value of `Content-Length` (RFC 9110, section 8.6): a number of at most 19 digits.
+pub fn length(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > 19 || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(Refusal::BadLength);
+        return None;
     }
-    Ok(Some(digits.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'))))
+    Some(digits.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')))
 }
 
 /// True when the body is chunked. RFC 9112, section 6.1: chunked is applied last and only once.

@@ -85,6 +85,14 @@ impl Scheme {
             Scheme::Https => "https",
         }
     }
+
+    /// The port that is meant when none is named.
+    pub const fn port(self) -> &'static str {
+        match self {
+            Scheme::Http => "80",
+            Scheme::Https => "443",
+        }
+    }
 }
 
 /// The form of the request target (RFC 9112, section 3.2).

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use flyball_http::coding::Coding;
 use flyball_http::conditional::Validators;
 use flyball_http::date::format_date;
+use flyball_http::fields::Mark;
 use flyball_http::{Block, FieldLines, Fields, Name};
 use flyball_sys::descriptors::Descriptor;
 use flyball_sys::file::{self, Promise, Stamp};
@@ -138,39 +139,28 @@ pub(crate) struct FileEntry {
     cuts: Cuts,
 }
 
-/// Where the parts of a head are, as HTTP/1 has it.
+/// Where the parts of a head are, behind the media type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cuts {
-    type_len: u32,
-    length_at: u32,
-    shared_at: u32,
-    etag_at: u32,
+    coding: Mark,
+    length: Mark,
+    shared: Mark,
+    etag: Mark,
 }
 
 impl Cuts {
     /// As one word, for a table in shared memory; its heads are shorter than 64 KiB.
     pub(crate) fn to_word(self) -> u64 {
-        let Cuts { type_len, length_at, shared_at, etag_at } = self;
-        [type_len, length_at, shared_at, etag_at]
-            .iter()
-            .fold(0, |word, part| word << 16 | u64::from(*part))
+        let Cuts { coding, length, shared, etag } = self;
+        [coding, length, shared, etag].iter().fold(0, |word, mark| word << 16 | u64::from(mark.0))
     }
 
     /// From that word.
     pub(crate) fn from_word(word: u64) -> Cuts {
-        let part = |at: u32| (word >> (16 * at)) as u32 & 0xffff;
-        Cuts { type_len: part(3), length_at: part(2), shared_at: part(1), etag_at: part(0) }
+        let mark = |at: u32| Mark((word >> (16 * at)) as u32 & 0xffff);
+        Cuts { coding: mark(3), length: mark(2), shared: mark(1), etag: mark(0) }
     }
 }
-
-/// In front of a media type, which comes first.
-const TYPE_AT: u32 = "Content-Type: ".len() as u32;
-
-/// In front of an entity tag.
-const ETAG_BYTES: u32 = "ETag: ".len() as u32;
-
-/// Behind it: `\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n`.
-const LAST_MODIFIED_BYTES: usize = "\r\nLast-Modified: \r\n".len() + 29;
 
 /// What shared bytes hold beside the bytes themselves: where they are, their room, and a count.
 const BYTES_HEAD: usize = 24;
@@ -223,7 +213,7 @@ impl FileEntry {
 
     /// The coding of a body that is coded while it is sent: its head has no length.
     pub(crate) fn coded_on_the_way(&self) -> Option<Coding> {
-        if self.cuts.length_at < self.cuts.shared_at {
+        if self.cuts.length < self.cuts.shared {
             return None;
         }
         FilterKind::named(self.coding_field(Name::ContentEncoding))
@@ -249,7 +239,7 @@ impl FileEntry {
             coding: text(self.coding_field(Name::ContentEncoding)),
             tag: self.tag(),
             language: text(self.coding_field(Name::ContentLanguage)),
-            shared: self.lines(self.cuts.shared_at, self.cuts.etag_at - ETAG_BYTES),
+            shared: self.head.between(self.cuts.shared, self.cuts.etag),
             streams: self.coded_on_the_way().is_some(),
         }
     }
@@ -262,13 +252,12 @@ impl FileEntry {
 
     /// The media type, with its charset.
     pub(crate) fn media_type(&self) -> &str {
-        let bytes = self.between(TYPE_AT, TYPE_AT + self.cuts.type_len);
-        std::str::from_utf8(bytes).unwrap_or_default()
+        std::str::from_utf8(self.head.value_at(Mark::default())).unwrap_or_default()
     }
 
     /// Coding and language, if there are any.
     pub(crate) fn coding_fields(&self) -> FieldLines<'_> {
-        self.lines(TYPE_AT + self.cuts.type_len + 2, self.cuts.length_at)
+        self.head.between(self.cuts.coding, self.cuts.length)
     }
 
     /// The value of one of them.
@@ -279,14 +268,13 @@ impl FileEntry {
     /// The fields that every answer of this file carries; `ETag` and `Last-Modified` are the last
     /// of them. All that a 304 needs.
     pub(crate) fn shared_fields(&self) -> FieldLines<'_> {
-        self.lines(self.cuts.shared_at, self.head.h1().len() as u32)
+        self.head.since(self.cuts.shared)
     }
 
     /// What conditional requests are compared with.
     pub(crate) fn validators(&self) -> Validators<'_> {
-        let end = self.head.h1().len().saturating_sub(LAST_MODIFIED_BYTES);
         Validators {
-            etag: self.between(self.cuts.etag_at, end as u32),
+            etag: self.head.value_at(self.cuts.etag),
             last_modified: modified_seconds(&self.stamp),
         }
     }
@@ -295,14 +283,6 @@ impl FileEntry {
     fn tag(&self) -> &str {
         let etag = std::str::from_utf8(self.validators().etag).unwrap_or_default();
         etag.trim_matches('"').splitn(4, '-').nth(3).unwrap_or_default()
-    }
-
-    fn lines(&self, start: u32, end: u32) -> FieldLines<'_> {
-        FieldLines::of_h1(self.between(start, end))
-    }
-
-    fn between(&self, start: u32, end: u32) -> &[u8] {
-        self.head.h1().get(start as usize..end as usize).unwrap_or_default()
     }
 }
 
@@ -334,8 +314,8 @@ impl Held for FileEntry {
 }
 
 fn add_head(says: &Head<'_>, stamp: &Stamp, len: Option<u64>, fields: &mut Fields) -> Cuts {
-    let at = |fields: &Fields| fields.lines().h1().len() as u32;
     fields.add(Name::ContentType, says.media_type);
+    let coding = fields.end();
     for (name, value) in
         [(Name::ContentEncoding, says.coding), (Name::ContentLanguage, says.language)]
     {
@@ -343,7 +323,7 @@ fn add_head(says: &Head<'_>, stamp: &Stamp, len: Option<u64>, fields: &mut Field
             fields.add(name, value);
         }
     }
-    let length_at = at(fields);
+    let length = fields.end();
     if let Some(len) = len {
         fields.add_shown(Name::ContentLength, len);
     }
@@ -351,18 +331,17 @@ fn add_head(says: &Head<'_>, stamp: &Stamp, len: Option<u64>, fields: &mut Field
     if says.coding.is_empty() {
         fields.add(Name::AcceptRanges, "bytes");
     }
-    let shared_at = at(fields);
+    let shared = fields.end();
     fields.append(says.shared);
-    let etag_at = at(fields) + ETAG_BYTES;
+    let etag = fields.end();
     // Strong, and never by hashing the file: the same inode, length and time mean the same bytes
     // (RFC 9110, section 8.8.3), in the same coding.
     let dash = if says.tag.is_empty() { "" } else { "-" };
     let Stamp { inode, size, modified_ns, .. } = stamp;
-    let etag = format_args!("\"{inode:x}-{size:x}-{modified_ns:x}{dash}{}\"", says.tag);
-    fields.add_shown(Name::ETag, etag);
+    let tag = format_args!("\"{inode:x}-{size:x}-{modified_ns:x}{dash}{}\"", says.tag);
+    fields.add_shown(Name::ETag, tag);
     fields.add(Name::LastModified, format_date(modified_seconds(stamp)));
-    let type_len = says.media_type.len() as u32;
-    Cuts { type_len, length_at, shared_at, etag_at }
+    Cuts { coding, length, shared, etag }
 }
 
 /// Whole seconds, rounded down; a time before 1970 counts as 1970.

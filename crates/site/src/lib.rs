@@ -51,7 +51,7 @@ pub use entry::OpenFile;
 pub use filter::{FILTERS, FilterKind, Level};
 pub use plan::{Ask, Plan};
 pub use policy::Class;
-pub use responder::Responder;
+pub use responder::{Responder, Wants};
 pub use service::{Answer, Earlier, File, Lookup, MovedRoots, Out, Service, Sites};
 pub use settings::{CachePolicy, CacheSettings, Hints, SiteSettings, Symlinks};
 pub use shared::SharedCaches;

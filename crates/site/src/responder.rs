@@ -4,7 +4,6 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use flyball_http::h1::Wants;
 use flyball_http::{Now, OwnedRequest};
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
@@ -12,6 +11,15 @@ use flyball_sys::readiness::Interest;
 use crate::backend::{Failure, Fill, Relay, Went};
 use crate::plan::Plan;
 use crate::service::{Lookup, Service};
+
+/// What the client's end wants.
+#[derive(Clone, Copy, Debug)]
+pub struct Wants {
+    /// There is room for the next piece of the answer's body.
+    pub piece: bool,
+    /// Output waits to be written.
+    pub write: bool,
+}
 
 /// One that answers a request. Nothing here waits. It is dropped when its answer has ended or its
 /// client has gone.
@@ -45,7 +53,7 @@ pub trait Responder: Debug + Send {
     fn end_body(&mut self, _: &Now) {}
 
     /// Goes on without waiting: takes of the answer what is wanted, its head first.
-    fn advance(&mut self, wants: &Wants, service: &mut Service, now: &Now) -> Went;
+    fn advance(&mut self, wants: Wants, service: &mut Service, now: &Now) -> Went;
 
     /// Takes of the answer what is there for a client that has no room for it now.
     fn fill(&mut self, _: &mut Service, _: &Now) -> Fill {
@@ -128,7 +136,7 @@ impl Responder for Relay {
         self.end_body(now);
     }
 
-    fn advance(&mut self, wants: &Wants, service: &mut Service, now: &Now) -> Went {
+    fn advance(&mut self, wants: Wants, service: &mut Service, now: &Now) -> Went {
         if self.is_to_be_linked() {
             self.link_up(now);
         }

@@ -5,13 +5,12 @@ use std::any::Any;
 use std::fmt::Debug;
 
 use bytes::Bytes;
-use flyball_http::h1::Wants;
 use flyball_http::{Now, Segment};
 use flyball_sys::disk::{Done, Op};
 
 use crate::backend::Went;
 use crate::plan::Plan;
-use crate::responder::Responder;
+use crate::responder::{Responder, Wants};
 use crate::service::{File, Service};
 
 /// A body that is being produced for one connection. It is asked for a piece only when the
@@ -71,7 +70,7 @@ impl Responder for Produced {
         false
     }
 
-    fn advance(&mut self, wants: &Wants, _: &mut Service, _: &Now) -> Went {
+    fn advance(&mut self, wants: Wants, _: &mut Service, _: &Now) -> Went {
         if self.is_asked {
             return Went::Working;
         }

@@ -49,7 +49,8 @@ impl Connection {
             debug_assert!(plan.is_none(), "a body is no request");
             return true;
         }
-        match responder.advance(wants, &mut cx.service, &cx.now) {
+        let wanted = flyball_site::Wants { piece: wants.piece, write: wants.write };
+        match responder.advance(wanted, &mut cx.service, &cx.now) {
             Went::Head => return self.answer_by_responder(cx),
             Went::Piece(piece) => {
                 self.take_piece(piece, cx);

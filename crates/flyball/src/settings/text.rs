@@ -57,8 +57,7 @@ pub(super) fn switch(text: &str) -> Option<bool> {
 
 /// A token (RFC 9110, section 5.6.2), so that it can stand in a field value.
 pub(super) fn is_token(text: &str) -> bool {
-    !text.is_empty()
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+    flyball_http::field::is_name(text.as_bytes())
 }
 
 /// A media type (RFC 9110, section 8.3.1): `type/subtype`, perhaps with parameters.

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::io::Write;
 
-use flyball_http::Request;
 use flyball_http::head::Content;
+use flyball_http::{Name, Request};
 
 use crate::path::{self, Mapped};
 
@@ -27,19 +27,8 @@ struct Variable {
 
 /// Fields that are no variables of their own. `Proxy` would be taken for a setting of the program's
 /// own by many (CVE-2016-5385); the others belong to this connection, or have another variable.
-const LEFT_OUT: &[&str] = &[
-    "proxy",
-    "proxy-authorization",
-    "proxy-connection",
-    "connection",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "content-length",
-    "content-type",
-];
+const LEFT_OUT: u64 = Name::OF_THE_CONNECTION
+    | Name::set(&[Name::Proxy, Name::ProxyAuthorization, Name::ContentLength, Name::ContentType]);
 
 /// Room for as many variables as there mostly are, and for their text.
 const VARIABLES: usize = 48;
@@ -94,7 +83,10 @@ impl Environment {
         all.add("QUERY_STRING", request.query());
         let host = request.host();
         all.add("SERVER_NAME", if host.is_empty() { b"localhost" } else { host });
-        all.add("SERVER_PORT", port(request.authority()));
+        all.add(
+            "SERVER_PORT",
+            port(request.authority()).unwrap_or(request.scheme().port().as_bytes()),
+        );
         all.add_shown("REMOTE_ADDR", &request.client());
         all.add_shown("REMOTE_HOST", &request.client());
         all.add("REQUEST_ID", id.as_bytes());
@@ -203,9 +195,7 @@ impl Environment {
     fn add_field(&mut self, name: &[u8], value: &[u8]) {
         let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
         // `X_A` and `X-A` would be one variable, and a program may trust what one of them says.
-        if !name.iter().all(is_plain)
-            || LEFT_OUT.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
-        {
+        if !name.iter().all(is_plain) || Name::is_any(name, LEFT_OUT) {
             return;
         }
         let upper = |&byte: &u8| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() };
@@ -243,12 +233,12 @@ fn name_in(text: &[u8], variable: Variable) -> &[u8] {
     &text[variable.start..variable.start + variable.name_len]
 }
 
-/// The port in an authority, else that of the scheme.
-fn port(host: &[u8]) -> &[u8] {
+/// The port in an authority.
+fn port(host: &[u8]) -> Option<&[u8]> {
     let at = host.iter().rposition(|&byte| byte == b':');
     let digits = at.map(|at| &host[at + 1..]).unwrap_or_default();
     let is_port = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    if is_port { digits } else { b"80" }
+    is_port.then_some(digits)
 }
 
 #[cfg(test)]

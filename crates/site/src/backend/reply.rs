@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use flyball_http::date::parse_date;
 use flyball_http::field::{is_name, is_value};
-use flyball_http::{Fields, Name, Status};
+use flyball_http::{Fields, Name, Status, framing};
 
 /// Longest head.
 pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -145,10 +145,7 @@ impl Reading {
     }
 
     fn length(&mut self, value: &[u8]) -> Result<(), &'static str> {
-        let text = std::str::from_utf8(value).map_err(|_| "a length that is none")?;
-        let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        let len = text.parse().ok().filter(|_| is_number);
-        let len: u64 = len.ok_or("a length that is none")?;
+        let len = framing::length(value).ok_or("a length that is none")?;
         if self.len.replace(len).is_some_and(|before| before != len) {
             return Err("two lengths");
         }

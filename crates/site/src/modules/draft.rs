@@ -1,7 +1,7 @@
 //! What a module has written of an answer: one buffer for all requests of a thread.
 
 use flyball_http::field::{is_name, is_value};
-use flyball_http::{Fields, Name, Status};
+use flyball_http::{Fields, Name, Status, framing};
 use flyball_module::Refused;
 use flyball_module::abi::{FILES_MAX, WRITTEN_MAX};
 
@@ -106,9 +106,7 @@ impl Draft {
             return Err(Refused::Malformed);
         }
         if Name::from_bytes(name) == Some(Name::ContentLength) {
-            let text = std::str::from_utf8(value).ok().filter(|t| !t.starts_with('+'));
-            let len = text.and_then(|text| text.parse().ok());
-            self.len = Some(len.ok_or(Refused::Malformed)?);
+            self.len = Some(framing::length(value).ok_or(Refused::Malformed)?);
             return Ok(());
         }
         if Name::is_any(name, OF_THE_SERVER) {

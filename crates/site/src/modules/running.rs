@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use flyball_http::h1::Wants;
 use flyball_http::head::Content;
 use flyball_http::{Body, Now, OwnedRequest, Segment, Status};
 use flyball_module::abi::WAIT_MS_MAX;
@@ -20,7 +19,7 @@ use super::mounted::Mounted;
 use super::turn::{BodyQueue, Called, Caller};
 use crate::backend::{BODY_QUEUED_MAX, Went};
 use crate::plan::Plan;
-use crate::responder::Responder;
+use crate::responder::{Responder, Wants};
 use crate::service::{File, FilePart, Lookup, Service};
 use crate::source::{Piece, Steps};
 
@@ -247,7 +246,7 @@ impl Running {
     }
 
     /// Whether the module is to be called now.
-    fn is_due(&mut self, wants: &Wants, now: &Now) -> bool {
+    fn is_due(&mut self, wants: Wants, now: &Now) -> bool {
         match &self.next {
             Next::Call => true,
             Next::Body => self.news,
@@ -272,7 +271,7 @@ impl Running {
     }
 
     /// Calls the module here, or gives out the work of calling it.
-    fn call(&mut self, wants: &Wants, now: &Now) -> Option<Went> {
+    fn call(&mut self, wants: Wants, now: &Now) -> Option<Went> {
         // What was written leaves before a call that may take long.
         if self.mounted.needs_thread() && wants.write {
             return Some(Went::Wait);
@@ -294,7 +293,7 @@ impl Running {
     }
 
     /// Has the first file of the queue opened that is not.
-    fn open_files(&mut self, wants: &Wants, service: &mut Service, now: &Now) -> Option<Went> {
+    fn open_files(&mut self, wants: Wants, service: &mut Service, now: &Now) -> Option<Went> {
         while let Some(at) = self.queue.iter().position(|part| matches!(part, Part::Wish(_))) {
             let Part::Wish(wish) = &self.queue[at] else { break };
             if wants.write {
@@ -326,7 +325,7 @@ impl Running {
     }
 
     /// What there is to be sent, in pieces; `None` when that is nothing yet.
-    fn piece(&mut self, wants: &Wants) -> Option<Went> {
+    fn piece(&mut self, wants: Wants) -> Option<Went> {
         let over = matches!(self.next, Next::Nothing) && self.queue.len() <= 1;
         // What it wrote before is the client's.
         if matches!(self.next, Next::Broken(_)) && self.queue.is_empty() {
@@ -390,7 +389,7 @@ impl Responder for Running {
         self.news |= !std::mem::replace(&mut self.body_ended, true);
     }
 
-    fn advance(&mut self, wants: &Wants, service: &mut Service, now: &Now) -> Went {
+    fn advance(&mut self, wants: Wants, service: &mut Service, now: &Now) -> Went {
         if self.away != Away::Nothing {
             return Went::Working;
         }

@@ -1,6 +1,7 @@
 //! Rules that set, add and remove fields of answers.
 
 use flyball_http::Fields;
+use flyball_http::field::is_name;
 
 use super::pattern::Pattern;
 use super::settings::HeaderSettings;
@@ -78,9 +79,8 @@ pub(super) fn removal_fault(name: &str) -> Option<String> {
     kept(name).map(|expected| format!("expected {expected}"))
 }
 
-pub(super) fn is_token(text: &str) -> bool {
-    !text.is_empty()
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+fn is_token(text: &str) -> bool {
+    is_name(text.as_bytes())
 }
 
 /// A media type or `type/*`.
