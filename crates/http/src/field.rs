@@ -8,12 +8,22 @@ pub(crate) fn trim(mut value: &[u8]) -> &[u8] {
     value
 }
 
-/// True for the characters of a token (RFC 9110, section 5.6.2).
-pub const fn is_token(byte: u8) -> bool {
-    matches!(byte,
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9'
-        | b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_'
-        | b'`' | b'|' | b'~')
+/// The characters of a token (RFC 9110, section 5.6.2).
+static TOKEN: [bool; 256] = {
+    let (mut table, mut byte) = ([false; 256], 0);
+    while byte < 256 {
+        table[byte] = matches!(byte as u8,
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9'
+            | b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_'
+            | b'`' | b'|' | b'~');
+        byte += 1;
+    }
+    table
+};
+
+/// True for the characters of a token.
+pub fn is_token(byte: u8) -> bool {
+    TOKEN[usize::from(byte)]
 }
 
 /// True for a field name.
@@ -180,9 +190,12 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn clear(&mut self) {
+    /// Makes these all there are.
+    pub(crate) fn fill(&mut self, lines: impl Iterator<Item = Line>) {
+        let mut present = 0;
         self.list.clear();
-        self.present = 0;
+        self.list.extend(lines.inspect(|line| present |= line.known.map_or(0, Name::bit)));
+        self.present = present;
     }
 
     pub(crate) fn push(&mut self, line: Line) {

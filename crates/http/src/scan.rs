@@ -122,15 +122,14 @@ pub fn parse_head(bytes: &[u8], limits: &Limits, head: &mut Head) -> Result<Hop,
 
 /// The field lines of a head, of a request or an answer.
 pub(crate) fn read_fields(bytes: &[u8], parsed: &[httparse::Header<'_>], fields: &mut Lines) {
-    fields.clear();
-    for field in parsed {
+    fields.fill(parsed.iter().map(|field| {
         let name = field.name.as_bytes();
-        fields.push(Line {
+        Line {
             name: Span::within(bytes, name),
             value: Span::within(bytes, trim(field.value)),
             known: Name::from_bytes(name),
-        });
-    }
+        }
+    }));
 }
 
 /// The version that the parser has found.
