@@ -22,8 +22,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
 
+use crate::clock;
+use crate::descriptor_limits::{descriptor_limit, limit_descriptors};
 use crate::shared::SharedCounters;
-use crate::{clock, process};
 
 /// Most descriptor numbers: the owners of so many take 8 MB. Where the limit of the process is
 /// higher, it is lowered.
@@ -67,9 +68,9 @@ impl DescriptorTable {
     /// # Errors
     /// When memory or descriptors are out, or `/proc` is not there.
     pub fn new(processes: usize, places: usize) -> io::Result<DescriptorTable> {
-        let numbers = process::descriptor_limit();
+        let numbers = descriptor_limit();
         if numbers > NUMBERS_MAX {
-            process::limit_descriptors(NUMBERS_MAX)?;
+            limit_descriptors(NUMBERS_MAX)?;
         }
         let numbers = numbers.min(NUMBERS_MAX);
         let len = PROCESS_WORDS * (processes + 1) + numbers + places * (2 + processes);
@@ -161,7 +162,7 @@ impl DescriptorTable {
 
     /// The new process, before it opens anything.
     pub fn join(self: &Arc<Self>, index: usize) -> Arc<Member> {
-        let pid = process::own_id() as u64;
+        let pid = u64::from(std::process::id());
         self.pid(index).store(pid, SeqCst);
         self.changing(index).store(0, SeqCst);
         let depth = Mutex::new(0);

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::residency::{self, Resident};
+use crate::mincore::{self, Resident};
 
 /// A part of a file, mapped for reading. It stays what it is when the file is renamed or removed,
 /// and keeps the file from being freed.
@@ -180,14 +180,14 @@ impl Mapping {
     /// `size` its length. Never waits on the disk.
     pub fn holds(&self, file: impl AsFd, size: u64, offset: u64, len: usize) -> Resident {
         let Ok((at, len)) = self.range(offset, len) else { return Resident::Unknown };
-        if !*self.tells.get_or_init(|| residency::mincore_tells(file, size)) {
+        if !*self.tells.get_or_init(|| mincore::mincore_tells(file, size)) {
             return Resident::Unknown;
         }
         let (first, end) = (at / page() * page(), at + len);
         // SAFETY: the range lies within the mapping, whose pages are whole.
         let pages = unsafe {
             let start = self.start.as_ptr().byte_add(first);
-            residency::all_seen(start, (end - first).div_ceil(page()))
+            mincore::all_seen(start, (end - first).div_ceil(page()))
         };
         match pages {
             Ok(true) => Resident::Yes,

@@ -6,7 +6,7 @@
 //! it leads: a link is followed only if it is the superuser's or that of the user of this process.
 //! Where something is read, no link of procfs is followed: such a link leads where its reader is,
 //! past the directories above that (proc(5), `/proc/pid/cwd`, `fd` and `root`). What is shown to
-//! all is found by the owners of links and by the rules of roots (`within`).
+//! all is found by the owners of links and by the rules of roots ([`crate::within`]).
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -19,10 +19,6 @@ use rustix::fs::{
     unlinkat,
 };
 use rustix::process::Gid;
-
-mod within;
-
-pub use within::{Node, Within, lead_within, node};
 
 /// Most links that lead to one place, as in the kernel (path_resolution(7)).
 const LINKS_MAX: usize = 40;
@@ -91,7 +87,7 @@ pub fn open_by_own_links(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Opens a directory to be looked into.
-fn enter(at: impl AsFd, name: &Path) -> io::Result<OwnedFd> {
+pub(crate) fn enter(at: impl AsFd, name: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat(at, name, flags, Mode::empty())?)
 }
@@ -107,7 +103,7 @@ pub(crate) struct Led {
 }
 
 /// How a path is followed: which links are, and what the directories on the way are to it.
-trait Way {
+pub(crate) trait Way {
     /// The walk enters a directory by this name: `/`, `..` or one of those that the last one holds.
     /// Whether the name that is next is one of a link, and not of the path.
     fn enters(&mut self, _name: &Path, _about: &Stat, _goes_on_by_link: bool) -> io::Result<()> {
@@ -142,11 +138,11 @@ impl Way for Own {
 }
 
 /// Whether the superuser or the user of this process owns it.
-fn is_own(about: &Stat) -> bool {
+pub(crate) fn is_own(about: &Stat) -> bool {
     about.st_uid == 0 || about.st_uid == rustix::process::geteuid().as_raw()
 }
 
-fn not_followed(link: &Path) -> io::Error {
+pub(crate) fn not_followed(link: &Path) -> io::Error {
     let link = link.display();
     io::Error::other(format!("{link} is a symbolic link of another user, which is not followed"))
 }
@@ -171,7 +167,7 @@ pub(crate) fn is_outside_proc(place: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Follows a path; `None` when it has no name at all.
-fn lead(path: &Path, way: &mut impl Way) -> io::Result<Option<Led>> {
+pub(crate) fn lead(path: &Path, way: &mut impl Way) -> io::Result<Option<Led>> {
     let (mut left, mut links) = (steps(path).collect::<Vec<_>>(), 0);
     // So many of them are of the path.
     let mut of_path = left.len();

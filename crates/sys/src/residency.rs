@@ -10,19 +10,16 @@
 //!   write it says that everything is in memory. A page behind the end of the file shows that: it
 //!   cannot be there.
 
-use std::ffi::c_void;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::OnceLock;
 
-use rustix::mm::{MapFlags, ProtFlags};
-
 use crate::file;
 use crate::mapping::Mapping;
+use crate::mincore::mapped_pages;
 
-/// Pages that one look at a mapping tells of.
-const PAGES_MAX: usize = 1024;
+pub use crate::mincore::Resident;
 
 /// cachestat(2), which libc does not name everywhere yet; the number is the same on all
 /// architectures of Linux but alpha.
@@ -40,17 +37,6 @@ pub enum Test {
     Cachestat,
     /// mincore(2) on a mapping.
     Mincore,
-}
-
-/// What a test says about a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resident {
-    /// Every page is in memory.
-    Yes,
-    /// Some page is not.
-    No,
-    /// Nothing tells, for this file.
-    Unknown,
 }
 
 /// What the probe found of one test.
@@ -222,12 +208,6 @@ impl Residency {
     }
 }
 
-impl Resident {
-    fn or_else(self, other: impl FnOnce() -> Resident) -> Resident {
-        if self == Resident::Unknown { other() } else { self }
-    }
-}
-
 /// The answer of reading all of it without waiting.
 fn read_all(file: impl AsFd, offset: u64, len: usize, scratch: &mut [u8]) -> Resident {
     let mut at = 0;
@@ -282,75 +262,6 @@ fn cached_pages(file: impl AsFd, offset: u64, len: u64) -> io::Result<u64> {
         )
     };
     if done == 0 { Ok(counts[0]) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Maps a range and everything up to the page behind the end of the file, and looks which pages of
-/// the range are in memory. Nothing is touched, and only address space is used.
-fn mapped_pages(file: impl AsFd, offset: u64, len: usize, size: u64) -> io::Result<Resident> {
-    let page = rustix::param::page_size() as u64;
-    let start = offset / page * page;
-    let pages = ((offset + len as u64).div_ceil(page) - offset / page) as usize;
-    let behind = (size.max(offset + len as u64).div_ceil(page) * page - start) as usize;
-    let mapped = behind + page as usize;
-    // SAFETY: a new mapping is asked for wherever there is room; it replaces none.
-    let at = unsafe {
-        rustix::mm::mmap(
-            std::ptr::null_mut(),
-            mapped,
-            ProtFlags::READ,
-            MapFlags::SHARED,
-            file,
-            start,
-        )
-    }?;
-    let found = look(at, pages, behind);
-    // SAFETY: this is the mapping made above, and no reference into it was ever made.
-    unsafe { rustix::mm::munmap(at, mapped) }?;
-    found
-}
-
-/// What mincore says of the first `pages` of a mapping, unless the page at `behind`, which cannot
-/// be in memory, shows that it says so of every page.
-fn look(at: *mut c_void, pages: usize, behind: usize) -> io::Result<Resident> {
-    // SAFETY: these are the first pages of the mapping.
-    if !unsafe { all_seen(at, pages) }? {
-        return Ok(Resident::No);
-    }
-    // SAFETY: `behind` is the last page of the mapping.
-    let lies = unsafe { all_seen(at.byte_add(behind), 1) }?;
-    Ok(if lies { Resident::Unknown } else { Resident::Yes })
-}
-
-/// Whether mincore says that all of these pages are in memory.
-///
-/// # Safety
-/// The pages must be mapped.
-pub(crate) unsafe fn all_seen(at: *mut c_void, pages: usize) -> io::Result<bool> {
-    let page = rustix::param::page_size();
-    let mut vector = [0_u8; PAGES_MAX];
-    let mut seen = 0;
-    while seen < pages {
-        let most = PAGES_MAX.min(pages - seen);
-        // SAFETY: the range lies within the mapping, and the vector has a byte for each page of it;
-        // the call looks at page tables only.
-        let done =
-            unsafe { libc::mincore(at.byte_add(seen * page), most * page, vector.as_mut_ptr()) };
-        if done != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        if vector[..most].iter().any(|resident| resident & 1 == 0) {
-            return Ok(false);
-        }
-        seen += most;
-    }
-    Ok(true)
-}
-
-/// Whether mincore tells the truth about a file of `size` bytes: of a page behind its end it must
-/// not say that it is in memory.
-pub(crate) fn mincore_tells(file: impl AsFd, size: u64) -> bool {
-    let end = size.next_multiple_of(rustix::param::page_size() as u64);
-    matches!(mapped_pages(file, end, 0, end), Ok(Resident::Yes))
 }
 
 #[cfg(test)]

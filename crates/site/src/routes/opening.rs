@@ -8,8 +8,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use flyball_sys::file::{self, Failure, Links};
-use flyball_sys::place::{self, Node, Within};
 use flyball_sys::sandbox::Rights;
+use flyball_sys::within::{self, Node, Within};
 
 use super::ERROR_PAGE_BYTES_MAX;
 
@@ -32,7 +32,7 @@ pub(crate) fn file(
     rules: impl Fn(Node) -> Option<Links>,
     rights: &Rights,
 ) -> io::Result<Within> {
-    rights.hold(|| place::lead_within(name, rules)).map_err(|error| unread(name, &error, rights))
+    rights.hold(|| within::lead_within(name, rules)).map_err(|error| unread(name, &error, rights))
 }
 
 /// Reads what was found by this name. Blocks on the disk.

@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use flyball_sys::file::Links;
-use flyball_sys::place::{Node, Within, node};
 use flyball_sys::sandbox::Rights;
+use flyball_sys::within::{Node, Within, node};
 
 use super::Site;
 use crate::routes::{self, ErrorPages};

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::apart::apart;
+use crate::process;
 use crate::process::{ProcessId, spawn_sharing_descriptors, wait_for};
 use std::os::fd::AsRawFd;
 

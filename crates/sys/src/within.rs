@@ -16,8 +16,8 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, Stat, fstat, openat};
 
-use super::{Led, Way, enter, is_outside_proc, is_own, lead, not_followed};
 use crate::file::{Links, read_opened};
+use crate::place::{Led, Way, enter, is_outside_proc, is_own, lead, not_followed};
 
 /// Which directory it is, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
