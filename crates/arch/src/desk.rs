@@ -9,6 +9,7 @@ use flyball_observe::counters::{Counter, Owner, Tally};
 use flyball_observe::standing::{Standing, StateChanges, count_states};
 use flyball_observe::trace::Tracer;
 use flyball_site::{AccessCounts, CacheCounts, CompressCounts, OpenFile, Service};
+use flyball_sys::lock::FileLock;
 use flyball_sys::residency::Residency;
 use flyball_sys::{clock, process};
 
@@ -138,7 +139,7 @@ impl Desk {
         if shared.blocks.owner(block).is_none_or(|owner| owner.process != process) {
             shared.blocks.set_owner(block, Owner { generation, worker: None, process });
         }
-        let trial = Trial::of(settings);
+        let trial = settings.experiment.as_deref().map(Trial::of);
         let context = Context {
             clients: settings.clients.clone(),
             limits: Arc::new(settings.limits.clone()),
@@ -195,6 +196,21 @@ impl Desk {
     pub fn sharing_its_block(mut self) -> Desk {
         self.account.is_shared = true;
         self
+    }
+
+    /// What is to be held while accepting.
+    pub(crate) fn accept_lock(&self) -> Option<Arc<FileLock>> {
+        self.trial.as_ref()?.accept_lock()
+    }
+
+    /// Whether a connection that was accepted ends at once.
+    pub(crate) fn ends_accepted(&mut self) -> bool {
+        self.trial.as_mut().is_some_and(|trial| trial.ends_accepted())
+    }
+
+    /// Whether a connection ends from which something was read.
+    pub(crate) fn ends_read(&self) -> bool {
+        self.trial.as_ref().is_some_and(|trial| trial.ends_read())
     }
 
     /// A desk of its own with default settings.

@@ -9,6 +9,7 @@
 
 mod accept;
 pub mod accepts;
+mod architecture;
 pub mod architectures;
 mod atoms;
 mod awaited;
@@ -18,7 +19,7 @@ pub mod clients;
 pub mod descriptors;
 mod desk;
 mod drive;
-pub mod experiment;
+mod experiment;
 pub mod group;
 mod helpers;
 mod limits;
@@ -43,15 +44,15 @@ mod turn;
 mod user_threads;
 pub mod worker;
 
-pub use experiment::{AcceptLock, CloseAfter, Experiment};
+pub use architecture::{Architecture, Sockets};
 pub use flyball_observe::ascii_json;
 pub use flyball_observe::log::{FormatError, LogFormat};
 pub use flyball_sys::sandbox::Violation;
-pub use registry::{ALL, Architecture, Sockets, find};
+pub use registry::{ALL, find};
 pub use settings::{
-    AcceptLimit, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings, CompletionOrder,
-    Events, HelperKind, LogLevel, LogSettings, ResidencyTest, RingSettings, RunningSettings,
-    SandboxMode, SandboxSettings, SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder,
-    WorkOrder,
+    AcceptLimit, AcceptLock, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings,
+    CloseAfter, CompletionOrder, Events, Experiment, HelperKind, LogLevel, LogSettings,
+    ResidencyTest, RingSettings, RunningSettings, SandboxMode, SandboxSettings, SendMode, Settings,
+    SpoolSettings, StageSettings, ThreadOrder, WorkOrder,
 };
 pub use worker::{Order, Report, Worker};

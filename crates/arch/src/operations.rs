@@ -20,7 +20,7 @@ use crate::pieces::Pieces;
 use crate::pool::BlockingPool;
 use crate::settings::CompletionOrder;
 use crate::slots::Token;
-use crate::transmit::{Sent, goes_by_reference, transmit_reference};
+use crate::transmit::{Sent, gather_max, goes_by_reference, transmit_reference};
 use crate::worker::Worker;
 
 /// Longest output that is sent and closed in one go: no client's progress is seen meanwhile, so
@@ -159,7 +159,7 @@ impl Operations {
         let direct = ring.enable(wanted, settings.ring.buffers, sockets_max).direct;
         ring.register_chunks(settings.ring.registered, settings.piece_bytes);
         worker.rings.seal()?;
-        let gather_max = settings.gather_max();
+        let gather_max = gather_max(settings);
         let offload = BlockingPool::beside_ring(worker.index, |n| format!("offload-{n}"))?;
         let order = settings.ring.order;
         Ok(Operations { ring, direct, offload, gather_max, order })

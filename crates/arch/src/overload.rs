@@ -9,7 +9,6 @@ use flyball_site::Overloaded;
 use flyball_sys::{clock, net};
 
 use crate::shared_state::SharedState;
-use crate::worker::Worker;
 
 /// How long it lasts once it was seen, in milliseconds: who waits then has gone in or away before
 /// bodies are compressed again.
@@ -42,15 +41,22 @@ pub(crate) struct Overload {
 }
 
 impl Overload {
-    /// That of a worker, which counts in this block among others.
-    pub(crate) fn of(worker: &Worker, block: usize) -> Overload {
-        let owner = worker.shared.blocks.owner(block);
+    /// That of a worker which counts in this block among others, and has so many places; whether
+    /// other processes read its listening sockets.
+    pub(crate) fn of(
+        block: usize,
+        places: usize,
+        listeners: &[Arc<OwnedFd>],
+        shares_listeners: bool,
+        shared: &Arc<SharedState>,
+    ) -> Overload {
+        let owner = shared.blocks.owner(block);
         Overload {
-            listeners: worker.listeners.clone(),
-            shared: Arc::clone(&worker.shared),
+            listeners: listeners.to_vec(),
+            shared: Arc::clone(shared),
             generation: owner.map_or(0, |owner| owner.generation),
-            process: owner.filter(|_| !worker.shares_listeners).map(|owner| owner.process),
-            places: worker.connections_max,
+            process: owner.filter(|_| !shares_listeners).map(|owner| owner.process),
+            places,
             until_ms: AtomicU64::new(0),
         }
     }

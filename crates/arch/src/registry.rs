@@ -1,123 +1,13 @@
-//! The table of architectures: what each is called, where it comes from, and whether it can run.
+//! The table of architectures, and what each makes of settings.
 
-use std::fmt;
-use std::io;
+use std::sync::Arc;
 
+use crate::architecture::Architecture;
 use crate::architectures::{
     amped, knot_a, knot_c, mp, mt, n_copy, shared_symped, sped, symped, thread_per_connection, tux,
     uring, watpipe,
 };
 use crate::settings::{AcceptLimit, Settings};
-use crate::worker::{Report, Worker};
-
-/// Whose listening sockets a worker reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sockets {
-    /// All workers read the same.
-    Shared,
-    /// Each worker has its own, on the same port.
-    PerWorker,
-}
-
-/// A concurrency architecture: a way to wait.
-pub trait Architecture: Sync + fmt::Debug {
-    /// Its name in the settings.
-    fn name(&self) -> &'static str;
-
-    /// One line about it.
-    fn about(&self) -> &'static str;
-
-    /// The paper that describes it.
-    fn paper(&self) -> &'static str;
-
-    /// The settings that it honours, of those that some architecture does not: its own, and those
-    /// of what it shares with others.
-    fn settings(&self) -> &'static [&'static [&'static str]];
-
-    /// Whether it honours this setting, of those that some architecture does not.
-    fn honours(&self, key: &str) -> bool {
-        self.settings().iter().any(|keys| keys.contains(&key))
-    }
-
-    /// The settings that it has no use for, of those that all others honour.
-    fn ignores(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// Defaults of its own, as they would be written: the key, and the value.
-    fn defaults(&self) -> &'static [(&'static str, &'static str)] {
-        &[]
-    }
-
-    /// What it needs of the kernel.
-    fn needs(&self) -> &'static str;
-
-    /// Whether it can run here.
-    ///
-    /// # Errors
-    /// Why it cannot.
-    fn probe(&self) -> Result<(), String> {
-        Ok(())
-    }
-
-    /// What it found of the kernel's optional features: pairs of a feature and what stands for it
-    /// here, which is the fallback where the feature is missing. Asks the kernel at each call.
-    fn found(&self) -> Vec<(String, String)> {
-        Vec::new()
-    }
-
-    /// Whose listening sockets its workers read.
-    fn sockets(&self) -> Sockets;
-
-    /// Whether its sockets block.
-    fn is_blocking(&self) -> bool {
-        false
-    }
-
-    /// Whether accepting waits.
-    fn listener_blocks(&self) -> bool {
-        self.is_blocking()
-    }
-
-    /// How many listening sockets each address needs, at most one for each group of workers.
-    fn sockets_wanted(&self, settings: &Settings) -> usize {
-        match self.sockets() {
-            Sockets::Shared => 1,
-            Sockets::PerWorker => self.workers(settings) * self.sockets_per_worker(settings),
-        }
-    }
-
-    /// How many listening sockets each worker has per address, where they are its own.
-    fn sockets_per_worker(&self, _settings: &Settings) -> usize {
-        1
-    }
-
-    /// Whether `pin` binds the whole worker to one CPU; else the architecture binds its threads.
-    fn pins_workers(&self) -> bool {
-        true
-    }
-
-    /// Whether all workers read all listening sockets.
-    fn sockets_are_shared(&self) -> bool {
-        self.sockets() == Sockets::Shared
-    }
-
-    /// How many worker processes it runs.
-    fn workers(&self, settings: &Settings) -> usize {
-        settings.workers.unwrap_or_else(|| settings.cpus())
-    }
-
-    /// How many threads of each worker count.
-    fn threads(&self, _settings: &Settings) -> usize {
-        1
-    }
-
-    /// Serves until the worker is told to stop, then drains. Blocks.
-    ///
-    /// # Errors
-    /// When the kernel refuses what the architecture cannot do without.
-    fn run(&self, worker: Worker) -> io::Result<Report>;
-}
 
 /// Every architecture, in the order of `flyball arch`.
 pub static ALL: &[&dyn Architecture] = &[
@@ -186,4 +76,34 @@ pub fn unused_settings(architecture: &dyn Architecture, settings: &Settings) -> 
         |key: &&&str| is_unused(architecture, key) && !says_what_is_so(architecture, settings, key);
     let (name, unused) = (architecture.name(), settings.given.keys().filter(unused));
     unused.map(|key| format!("`{key}` has no meaning for {name} and is ignored")).collect()
+}
+
+/// The settings by which its workers go: of what is tried, they try what it honours.
+pub fn as_honoured(architecture: &dyn Architecture, settings: &Arc<Settings>) -> Arc<Settings> {
+    let Some(experiment) = &settings.experiment else { return Arc::clone(settings) };
+    let tried = experiment.as_honoured(|key| !is_unused(architecture, key));
+    Arc::new(Settings { experiment: Some(Box::new(tried)), ..Settings::clone(settings) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::AcceptLock;
+
+    #[test]
+    fn an_architecture_tries_what_it_honours() {
+        let tries = |name: &str| {
+            let mut settings = Settings { arch: name.into(), ..Settings::default() };
+            settings.try_out(|experiment| {
+                experiment.reject_percent = 100;
+                experiment.accept_lock = AcceptLock::Flock;
+            });
+            let settings = as_honoured(find(name).unwrap(), &Arc::new(settings));
+            let tried = settings.experiment.as_deref().unwrap();
+            (tried.reject_percent == 100, tried.accept_lock == AcceptLock::Flock)
+        };
+        assert_eq!(tries("symped"), (true, true));
+        assert_eq!(tries("sped"), (true, false));
+        assert_eq!(tries("mt"), (false, true));
+    }
 }

@@ -1,5 +1,6 @@
 //! The settings of a running server: validated once, frozen before the first fork.
 
+mod experiment;
 mod sandbox;
 
 use std::collections::BTreeMap;
@@ -14,9 +15,9 @@ use flyball_sys::net::Address;
 use flyball_sys::process;
 use flyball_sys::uring::Features;
 
-use crate::experiment::Experiment;
+pub(crate) use experiment::ACCEPT_LOCK;
+pub use experiment::{AcceptLock, CloseAfter, Experiment};
 pub use flyball_conn::{ClientAddress, ClientSettings};
-
 pub use flyball_observe::log::{AccessLog, LogSettings};
 pub use flyball_sys::error_log::Level as LogLevel;
 pub use flyball_sys::mapping::Advice;

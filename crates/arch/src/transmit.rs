@@ -23,10 +23,15 @@ use flyball_sys::residency::{Residency, Resident};
 use flyball_sys::{file, net};
 
 use crate::desk::Desk;
-use crate::settings::SendMode;
+use crate::settings::{SendMode, Settings};
 
 /// Memory segments that one gather write carries.
-pub(crate) const GATHER_MAX: usize = 64;
+const GATHER_MAX: usize = 64;
+
+/// The same by these settings.
+pub(crate) fn gather_max(settings: &Settings) -> usize {
+    if settings.limits.head_style.joins_bodies { GATHER_MAX } else { 1 }
+}
 
 /// Bytes that one sendfile may take, if the socket's buffer does.
 const SENDFILE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -247,7 +252,7 @@ fn gather(
 /// which shares the last segment.
 fn send_memory(socket: BorrowedFd<'_>, out: &Out, ends: bool, waits: bool, desk: &Desk) -> Call {
     let mut slices = [IoSlice::new(&[]); GATHER_MAX];
-    let most = desk.settings.gather_max();
+    let most = gather_max(&desk.settings);
     let (count, file_follows) = out.gather(&mut slices[..most]);
     let ends = ends && (most > 1 || count == out.segments());
     let slices = &slices[..count];

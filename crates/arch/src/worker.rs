@@ -92,7 +92,10 @@ impl Worker {
         let Context { service, now, .. } = &mut *desk;
         service.warm(now);
         let desk = desk.of_process(self.index, self.block);
-        self.sites.watch(|| Box::new(Overload::of(self, desk.account.block)));
+        let (places, shares) = (self.connections_max, self.shares_listeners);
+        let overload =
+            || Overload::of(desk.account.block, places, &self.listeners, shares, &self.shared);
+        self.sites.watch(|| Box::new(overload()));
         if let Some(spool) = self.sites.spool() {
             spool.share(self.shared.spooled(), self.block);
         }

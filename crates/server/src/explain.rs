@@ -10,8 +10,8 @@ use std::fmt::Display;
 
 use flyball_arch::descriptors::{DESCRIPTORS_RESERVED, FILES_SHARE, connections_that_fit};
 use flyball_arch::group;
-use flyball_arch::registry::{self, Architecture};
 use flyball_arch::settings::{ResidencyTest, SandboxMode, Settings};
+use flyball_arch::{Architecture, registry};
 use flyball_sys::residency::Probe;
 use flyball_sys::user_thread::stacks_max;
 use flyball_sys::{cgroup, machine as kernel, process};

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_arch::registry::Architecture;
+use flyball_arch::Architecture;
 use flyball_arch::settings::Settings;
 use flyball_arch::share::{Share, cpu_of_worker};
 use flyball_arch::worker::BLOCKING_TICK_MS;

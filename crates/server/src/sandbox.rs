@@ -11,9 +11,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use flyball_arch::experiment::AcceptLock;
-use flyball_arch::registry::Architecture;
+use flyball_arch::Architecture;
 use flyball_arch::rings::Rings;
+use flyball_arch::settings::AcceptLock;
 use flyball_arch::settings::{SandboxMode, SandboxSettings, Settings};
 use flyball_site::Sites;
 use flyball_sys::net::Server;

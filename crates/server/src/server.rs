@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use flyball_arch::Architecture;
 use flyball_arch::descriptors::bound_files;
-use flyball_arch::registry::Architecture;
 use flyball_arch::settings::{AdminAddress, RunningSettings, Settings};
 use flyball_observe::log::{self, Appender};
 use flyball_site::{Earlier, Sites};

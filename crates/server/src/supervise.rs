@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 use children::Child;
 use flyball_arch::clients;
-use flyball_arch::registry::{self, Architecture};
 use flyball_arch::shared_state::SharedState;
+use flyball_arch::{Architecture, registry};
 use flyball_sys::channel::Channel;
 use flyball_sys::error_log::{self, Level};
 use flyball_sys::notify::Notifier;

@@ -3,8 +3,8 @@
 
 use flyball_arch::accepts;
 use flyball_arch::descriptors::connections_that_fit;
-use flyball_arch::registry::{self, Architecture};
 use flyball_arch::settings::{AccessLog, AdminAddress, SendMode, Settings};
+use flyball_arch::{Architecture, registry};
 use flyball_site::{CachePolicy, Sites};
 use flyball_sys::machine::sysctl_number;
 

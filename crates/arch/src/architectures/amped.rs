@@ -34,9 +34,9 @@ use std::io;
 use flyball_sys::file;
 use flyball_sys::residency::Probe;
 
+use crate::architecture::{Architecture, Sockets};
 use crate::helpers::Helpers;
 use crate::phases::{self, Phases};
-use crate::registry::{Architecture, Sockets};
 use crate::worker::{Report, Worker};
 
 /// Asymmetric multi-process event-driven.

@@ -38,7 +38,7 @@ use flyball_sys::owned::Owned;
 use flyball_sys::user_thread::stacks_max;
 
 use crate::accept::AcceptPolicy;
-use crate::registry::{Architecture, Sockets};
+use crate::architecture::{Architecture, Sockets};
 use crate::settings::Settings;
 use crate::user_threads::{Commons, Here, Scheduler, Wake, Why, serve_connection};
 use crate::worker::{Report, Worker};

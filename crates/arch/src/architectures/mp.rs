@@ -26,9 +26,9 @@ use std::sync::Arc;
 
 use flyball_site::{CacheSettings, Service};
 
+use crate::architecture::{Architecture, Sockets};
 use crate::blocking::{Crew, Thread};
 use crate::chunks::Chunks;
-use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
 use crate::worker::{Report, Worker};
 

@@ -24,8 +24,8 @@
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
+use crate::architecture::{Architecture, Sockets};
 use crate::blocking::{Crew, Thread};
-use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
 use crate::worker::{Order, Report, Worker};
 

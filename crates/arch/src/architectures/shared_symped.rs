@@ -33,9 +33,9 @@
 
 use std::io;
 
+use crate::architecture::{Architecture, Sockets};
 use crate::group::{self, Group};
 use crate::phases;
-use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
 use crate::worker::{Report, Worker};
 

@@ -26,9 +26,9 @@
 
 use std::io;
 
+use crate::architecture::{Architecture, Sockets};
 use crate::helpers::Inline;
 use crate::phases::{self, Phases};
-use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
 use crate::worker::{Report, Worker};
 

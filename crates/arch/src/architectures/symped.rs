@@ -23,9 +23,9 @@
 
 use std::io;
 
+use crate::architecture::{Architecture, Sockets};
 use crate::helpers::Inline;
 use crate::phases::{self, Phases};
-use crate::registry::{Architecture, Sockets};
 use crate::worker::{Report, Worker};
 
 /// Symmetric multi-process event-driven.

@@ -37,10 +37,10 @@ use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Interest, Readiness};
 
 use crate::accept;
+use crate::architecture::{Architecture, Sockets};
 use crate::blocking::{Crew, Thread};
 use crate::desk::Desk;
 use crate::limits::ACCEPT_PAUSE_MS;
-use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
 use crate::worker::{Order, Report, Worker};
 

@@ -38,10 +38,10 @@ use flyball_sys::clock;
 use flyball_sys::uring::{Completion, Ring};
 
 use crate::accept::{self, AcceptPolicy, Ended};
+use crate::architecture::{Architecture, Sockets};
 use crate::atoms::{Callbacks, Requests};
 use crate::desk::Desk;
 use crate::limits::{ACCEPT_PAUSE_MS, WAIT_MS_MAX};
-use crate::registry::{Architecture, Sockets};
 use crate::settings::{AcceptLimit, Settings};
 use crate::slots::{FIRST_RESERVED, Token};
 use crate::worker::{Order, Report, Worker};

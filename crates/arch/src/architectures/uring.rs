@@ -30,10 +30,10 @@ use flyball_observe::counters::Counter;
 use flyball_sys::uring::{self, Completion, Ring, Socket};
 
 use crate::accepts::Accepts;
+use crate::architecture::{Architecture, Sockets};
 use crate::desk::Desk;
 use crate::limits::WAIT_MS_MAX;
 use crate::operations::{self, Operations, Slot};
-use crate::registry::{Architecture, Sockets};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
 use crate::worker::{Order, Report, Worker};

@@ -40,8 +40,8 @@ use flyball_observe::histogram::Timing;
 use flyball_sys::clock;
 use flyball_sys::readiness::Interest;
 
+use crate::architecture::{Architecture, Sockets};
 use crate::drive::{Port, Turn, drive, resume};
-use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
 use crate::share::cpu_of_worker;
 use crate::stages::{

@@ -1,7 +1,7 @@
 //! Which groups of system calls each architecture makes: one row for each, to be read beside its
 //! file. [`Calls`] says what is in a group.
 
-use flyball_arch::registry::Architecture;
+use flyball_arch::Architecture;
 use flyball_arch::settings::{HelperKind, Settings};
 use flyball_sys::sandbox::Calls;
 

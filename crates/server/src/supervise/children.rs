@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 
 use flyball_arch::chunks::Chunks;
 use flyball_arch::descriptors::connections_that_fit;
+use flyball_arch::registry;
 use flyball_arch::restart::{
     EARLY_ENDS_MAX, EarlyEnds, RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN,
 };
@@ -384,7 +385,7 @@ impl Master {
         if let (Some(spawner), Some(programs)) = (server.setup.sites.spawner(), programs) {
             spawner.enter(programs);
         }
-        let settings = Arc::clone(&server.setup.settings);
+        let settings = registry::as_honoured(architecture, &server.setup.settings);
         if architecture.pins_workers()
             && let Some(cpu) = cpu_of_worker(&settings, index)
         {

@@ -6,10 +6,10 @@ use std::io;
 use std::sync::Arc;
 
 use flyball_arch::clients;
-use flyball_arch::registry::{self, Architecture};
 use flyball_arch::restart::RESTART_MS_MAX;
 use flyball_arch::settings::Settings;
 use flyball_arch::shared_state::SharedState;
+use flyball_arch::{Architecture, registry};
 use flyball_sys::error_log::Level;
 use flyball_sys::process;
 use flyball_sys::{clock, say};
