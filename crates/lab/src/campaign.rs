@@ -20,8 +20,8 @@ use crate::definition::{Claim, Experiment, Measure, QUICK_S_MAX, Series, Value, 
 use crate::generator::{self, Load};
 use crate::host::{SetupError, commit, descriptors_max, put_json};
 use crate::knee;
-use crate::laboratory::Outcome;
 use crate::noise::Noise;
+use crate::outcome::Outcome;
 use crate::plan::{self, BEGUN_SHARE, Cell, Plan};
 use crate::run::{
     ATTEMPTS_MAX, CLIENT_DESCRIPTORS, Grounds, Record, Site, measure, measure_untroubled,
@@ -29,7 +29,7 @@ use crate::run::{
 use crate::schedule::Turn;
 use crate::verdict::looks_at;
 
-pub use options::{Options, Stolen};
+pub use options::Options;
 pub use runs::{Runs, Unfair};
 use settled::Settled;
 pub(crate) use settled::{SETTLED, claimed};

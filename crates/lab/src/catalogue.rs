@@ -2,14 +2,10 @@
 
 use std::fs;
 
-use strsim::levenshtein;
-
 use crate::contestant;
 use crate::definition::{Claim, DefinitionError, Experiment};
 use crate::generator;
-
-/// A name nearer than so many changes is offered for one that is unknown.
-const NEAR_MAX: usize = 4;
+use crate::nearest::nearest;
 
 macro_rules! definitions {
     ($($name:literal,)*) => {
@@ -188,12 +184,6 @@ pub fn claims_on(experiment: &Experiment) -> Result<Vec<Claim>, DefinitionError>
         }
     }
     Ok(claims)
-}
-
-/// The name that differs least from what was written, if it is near enough.
-pub fn nearest<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let near = names.map(|name| (levenshtein(written, name), name)).min()?;
-    (near.0 <= NEAR_MAX).then_some(near.1)
 }
 
 #[cfg(test)]

@@ -12,10 +12,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 
-use crate::catalogue::nearest;
 use crate::definition::{Machine, Series, Value};
 use crate::host::{Missing, PREFIX, Place, SetupError, find, first_line, is_root};
-use crate::tune::{Knob, Space};
+use crate::nearest::nearest;
+use crate::space::{Knob, Space};
 use peers::{APACHE_MODULES, PEERS, Peer, VARIED_BY_CPUS, Variable};
 
 /// The name of our own server in definitions.

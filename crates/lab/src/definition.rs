@@ -14,11 +14,13 @@ use std::fmt;
 use flyball_stats::EQUIVALENCE_MARGIN;
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::nearest;
-use crate::generator::DYNAMIC;
+use crate::nearest::nearest;
 
 pub use machine::{Machine, PageCache};
 pub use measure::Measure;
+
+/// The workload of which a part is made again for each request.
+pub(crate) const DYNAMIC: &str = "specweb99-dynamic";
 
 /// Longest time that a quick run of one experiment may take, in seconds.
 pub const QUICK_S_MAX: u64 = 180;

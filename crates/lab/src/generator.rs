@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::catalogue::nearest;
 use crate::definition::{Varies, Workload};
 use crate::host::{Place, Running, SetupError, until};
+use crate::nearest::nearest;
 
 /// Time that a generator gets beyond what it was told, for connections that end late.
 const SLACK: Duration = Duration::from_secs(30);
@@ -35,9 +35,6 @@ const FILESETS: &[(&str, &str)] = &[
     ("trace", "trace"),
     ("trace-truncated", "trace"),
 ];
-
-/// The workload of which a part is made anew for each request.
-pub(crate) const DYNAMIC: &str = "specweb99-dynamic";
 
 /// What is asked of the server in one run.
 #[derive(Clone, Debug, PartialEq)]

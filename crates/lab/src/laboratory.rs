@@ -8,80 +8,23 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use crate::campaign::{self, Options, Progress, Runs, Stolen};
+use crate::campaign::{self, Options, Progress, Runs};
 use crate::catalogue;
 use crate::contestant;
-use crate::definition::{Claim, Experiment, Measure, Series, Setup, Varies};
+use crate::definition::{Experiment, Measure, Series, Varies};
 use crate::host::{
     Awake, Facts, Network, SCRATCH, SetupError, allowed_cpus, clear_leftovers, is_root,
     may_go_first, put_json, take,
 };
-use crate::noise::Noise;
+use crate::outcome::Outcome;
 use crate::plan;
 use crate::report::{self, Campaign};
 use crate::run::{Cpus, STOLEN_PERCENT_MAX, Site};
-use crate::verdict::{Judged, Verdict, judge};
+use crate::verdict::judge;
 use crate::white_box;
 
 /// The name that stands for all experiments.
 pub const ALL: &str = "ALL";
-
-/// What came of an experiment, as it is written beside its runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
-    /// The experiment's name.
-    pub experiment: String,
-    /// Quick or full.
-    pub quick: bool,
-    /// What came of all claims together.
-    pub verdict: Verdict,
-    /// What was claimed, before the run, in words.
-    pub predicate: Vec<String>,
-    /// The same as the definition has it; nothing in older records.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub claims: Vec<Claim>,
-    /// How it was measured; nothing in older records.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub setup: Option<Setup>,
-    /// What came of each claim, with its figures.
-    pub figures: Vec<Judged>,
-    /// It ran on loopback, without what root may do.
-    pub reduced: bool,
-    /// Cells that had no valid run.
-    pub noisy: usize,
-    /// What the machine beneath took of the runs that count; nothing in older records.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stolen: Option<Stolen>,
-    /// What 1 means along an axis that is relative.
-    pub peak: Option<f64>,
-    /// What two copies of one server differed by.
-    #[serde(default)]
-    pub noise: Option<Noise>,
-    /// Who stayed away, and why.
-    pub absent: BTreeMap<String, String>,
-    /// What those who took part say of their versions.
-    #[serde(default)]
-    pub versions: BTreeMap<String, String>,
-    /// The machine.
-    pub facts: Facts,
-    /// The command that makes it again.
-    pub command: String,
-}
-
-impl Outcome {
-    /// What is not as it would be in full, in brackets: a reader takes it for less. Nothing of an
-    /// experiment that cannot be run.
-    pub fn reservation(&self) -> &'static str {
-        match (self.setup.is_some(), self.quick, self.reduced) {
-            (true, true, true) => " (quick, on loopback)",
-            (true, true, false) => " (quick)",
-            (true, false, true) => " (on loopback)",
-            _ => "",
-        }
-    }
-}
 
 /// Where experiments are run.
 #[derive(Clone, Debug)]

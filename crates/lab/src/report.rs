@@ -14,7 +14,7 @@ use crate::campaign::{self, Options, Runs};
 use crate::catalogue;
 use crate::definition::{Claim, Experiment, Measure};
 use crate::host::{SetupError, put};
-use crate::laboratory::Outcome;
+use crate::outcome::Outcome;
 use crate::verdict::judge;
 
 pub use figure::{Figure, Line, Spot, label};

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::contestant::{self, Conditions, OURS};
-use crate::definition::{Experiment, Machine, Measure, PageCache, Series, Varies};
-use crate::generator::{self, Generator, Load, Report};
+use crate::definition::{DYNAMIC, Experiment, Machine, Measure, PageCache, Series, Varies};
+use crate::generator::{Generator, Load, Report};
 use crate::host::{
     Awake, Disturbance, Facts, Group, Halter, Idle, ListenDrops, Network, Occupier, Others, Place,
     Running, SERVER_ADDRESS, SetupError, States, until,
@@ -502,7 +502,7 @@ impl Server {
             network.set_syn_cookies(experiment.machine.syn_cookies)?;
         }
         let one = ["one-packet", "single-file"].contains(&experiment.workload.name.as_str());
-        let is_dynamic = experiment.workload.name == generator::DYNAMIC;
+        let is_dynamic = experiment.workload.name == DYNAMIC;
         let config = match &site.config {
             None if is_dynamic => {
                 Some(contestant::with_dynamic(series, files, &scratch, &experiment.machine)?)
@@ -587,7 +587,7 @@ impl Server {
                 }
                 Ok(_) => self.give_up_at(end, "nothing was answered")?,
                 // Before it asks for dynamic replies it talks to the server itself.
-                Err(why) if experiment.workload.name == generator::DYNAMIC => {
+                Err(why) if experiment.workload.name == DYNAMIC => {
                     self.give_up_at(end, &why.0)?;
                 }
                 Err(why) => return Err(SetupError(format!("nothing can be asked for: {why}"))),

@@ -9,23 +9,22 @@ mod found;
 mod outcome;
 mod paths;
 mod search;
-mod space;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::contestant::{self, Absent, OURS};
-use crate::definition::{Axis, Experiment, Machine, Varies, Workload};
+use crate::definition::{Axis, DYNAMIC, Experiment, Machine, Varies, Workload};
 use crate::generator;
 use crate::host::{Network, SCRATCH, SetupError, allowed_cpus, clear_leftovers, is_root, take};
 use crate::laboratory::{awake, client_first, cpus};
 use crate::run::{Cpus, Site};
 
+pub use crate::space::{ARCHITECTURE, Knob, Point, Space};
 pub use bench::Score;
 pub use found::{End, Finalist, Found, Trial};
 pub use search::{Bench, Limits, Stage, Watch, search};
-pub use space::{ARCHITECTURE, Knob, Point, Space};
 
 /// The shortest budget: less would not start a server twice.
 pub const BUDGET_MIN: Duration = Duration::from_secs(10);
@@ -176,7 +175,7 @@ fn takes_part(asked: &Asked, experiment: &Experiment) -> Result<(), SetupError> 
         (_, true) => {
             Err(SetupError(format!("nothing of {} is varied: it has one way", asked.contestant)))
         }
-        (Target::Workload(name), _) if name == generator::DYNAMIC => {
+        (Target::Workload(name), _) if name == DYNAMIC => {
             let why = "is made by a module, which `flyball lab` measures: tune by specweb99, or \
                        by a configuration and a log";
             Err(SetupError(format!("{name} {why}")))

@@ -5,10 +5,8 @@
 //! In runs of their own: what looks at a server slows it down, so no figure of such a run is
 //! compared with one of another.
 
-mod calls;
 mod locks;
 mod page;
-pub(crate) mod samples;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,9 +22,9 @@ use crate::definition::{Experiment, Measure};
 use crate::host::{Facts, SetupError, find, is_root, perf};
 use crate::run::{Record, Site, Watched, pause, stacks};
 
-pub use calls::{CATEGORIES, Category, Count, category, title};
+use crate::profile::calls;
+pub use crate::profile::{CATEGORIES, Category, Count, Samples, category, title};
 pub use locks::{Locks, Waits};
-pub use samples::Samples;
 
 /// Seconds of the look at stacks, which are samples, and of those at system calls and at locks.
 const STACKS_S: f64 = 4.0;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::fileset;
 use crate::options::{Asking, Http10, Load, Options};
+use crate::set_checks;
 use crate::target::Target;
 use crate::workload::{
     AccessLog, Catalog, Dynamic, DynamicPlace, FilesetMix, Message, OneUrl, Replaying, Skipped,
@@ -149,9 +150,9 @@ fn files(
         Asking::Mix(manifest) => FilesetMix::of_paths(manifest, base, &message, catalog, numbers)?,
         Asking::Fileset(directory) => {
             let made = FilesetMix::new(directory, options.mix, base, &message, catalog, numbers)?;
-            fileset::check_disk(directory, &fileset::open(directory)?)?;
+            set_checks::check_disk(directory, &fileset::open(directory)?)?;
             if let Some(address) = target.addresses.first().filter(|_| options.verify) {
-                fileset::check_server(*address, catalog)?;
+                set_checks::check_server(*address, catalog)?;
             }
             made
         }

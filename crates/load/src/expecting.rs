@@ -2,6 +2,7 @@
 
 use crate::fileset;
 use crate::options::Options;
+use crate::set_checks;
 use crate::target::Target;
 use crate::workload::{Catalog, class_files, expect_files, expect_set};
 
@@ -22,10 +23,10 @@ pub(crate) fn expect(
     let mut notes = Vec::new();
     if let Some(directory) = &options.set {
         let manifest = fileset::open(directory)?;
-        fileset::check_disk(directory, &manifest)?;
+        set_checks::check_disk(directory, &manifest)?;
         notes.extend(expect_set(catalog, directory, &manifest, &target.path)?);
         if let Some(address) = target.addresses.first().filter(|_| options.verify) {
-            fileset::check_server(*address, catalog)?;
+            set_checks::check_server(*address, catalog)?;
         }
     }
     if let Some(directory) = &options.sizes_of {

@@ -4,20 +4,16 @@
 //! A set is a directory with a manifest of how it was made. The generator reads the manifest and
 //! knows the files, how often each is asked for, and what their bytes are.
 
-mod check;
 mod content;
 mod kinds;
 mod mixes;
-mod sessions;
 mod write;
 
-pub use check::{check_disk, check_server};
 pub use content::FileContent;
 pub use kinds::{
     File, Kind, Manifest, Parameters, directories_for_connections, directories_for_rate,
 };
 pub use mixes::Mix;
-pub use sessions::{SessionLogs, write_sessions};
 pub use write::{make, make_of_log, open};
 
 /// The name of the manifest in the directory of a set: hidden, so that no server serves it.

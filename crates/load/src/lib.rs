@@ -9,6 +9,7 @@
 pub mod agent;
 mod ask;
 mod asking;
+mod content;
 pub mod engine;
 mod expecting;
 pub mod fileset;
@@ -19,6 +20,8 @@ pub mod peak;
 mod preflight;
 pub mod random;
 pub mod schedule;
+pub mod sessions;
+mod set_checks;
 pub mod target;
 pub mod units;
 pub mod workload;

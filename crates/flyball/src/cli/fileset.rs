@@ -7,8 +7,9 @@ use clap::builder::ValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use flyball_load::fileset::{
-    Kind, Manifest, Parameters, SessionLogs, directories_for_connections, directories_for_rate,
+    Kind, Manifest, Parameters, directories_for_connections, directories_for_rate,
 };
+use flyball_load::sessions::SessionLogs;
 use flyball_load::units::{parse_bytes, parse_rate};
 use flyball_load::workload::SurgeParameters;
 

@@ -6,7 +6,8 @@ use std::io::{IsTerminal, stderr};
 use std::process::ExitCode;
 
 use flyball::cli::Fileset;
-use flyball_load::fileset::{make, make_of_log, write_sessions};
+use flyball_load::fileset::{make, make_of_log};
+use flyball_load::sessions::write_sessions;
 use flyball_load::workload::{Skipped, files_of_log};
 
 /// Files between two words about how far it is.

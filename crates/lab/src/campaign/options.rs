@@ -1,9 +1,6 @@
 //! How a campaign is asked for, and how much others may disturb it.
 
-use serde::{Deserialize, Serialize};
-
 use crate::plan::Asked;
-use crate::run::STOLEN_PERCENT_MAX;
 
 /// How a campaign is run.
 #[derive(Clone, Debug)]
@@ -21,24 +18,8 @@ pub struct Options {
     /// Repetitions of what no claim looks at, where they are fewer.
     pub unjudged: Option<usize>,
     /// The percentage of a run's time that the machine beneath may take of it, where it is not
-    /// [`STOLEN_PERCENT_MAX`].
+    /// [`STOLEN_PERCENT_MAX`](crate::run::STOLEN_PERCENT_MAX).
     pub stolen_percent_max: Option<f64>,
-}
-
-/// What the machine beneath took of the runs that count, in percent of their time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Stolen {
-    /// Of the one in the middle.
-    pub middle: f64,
-    /// Of the one of which it took most.
-    pub most: f64,
-}
-
-impl Stolen {
-    /// Whether runs count of which more was taken than usually may be.
-    pub fn is_beyond_the_usual(&self) -> bool {
-        self.most > STOLEN_PERCENT_MAX
-    }
 }
 
 impl Options {

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use flyball_stats::median;
 use serde::{Deserialize, Serialize};
 
-use super::{Options, Stolen};
+use super::Options;
 use crate::definition::Experiment;
 use crate::host::Facts;
 use crate::noise::Noise;
+use crate::outcome::Stolen;
 use crate::plan::{Asked, Cell};
 use crate::run::{Record, Site};
 use crate::verdict::{self, Measured};

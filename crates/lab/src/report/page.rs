@@ -9,10 +9,10 @@ use flyball_stats::change_point;
 use super::figure::{Figure, Spot, label};
 use super::svg::{draw, number};
 use super::{Campaign, escaped};
-use crate::campaign::{Runs, Stolen, Unfair};
+use crate::campaign::{Runs, Unfair};
 use crate::definition::Machine;
-use crate::laboratory::Outcome;
 use crate::noise::Noise;
+use crate::outcome::{Outcome, Stolen};
 use crate::run::{Record, STOLEN_PERCENT_MAX};
 
 /// How many times what it was a rate becomes within a run before a reader is told.

@@ -12,7 +12,7 @@ use super::{Campaign, Figure, json};
 use crate::catalogue;
 use crate::definition::{DefinitionError, Experiment, Fault};
 use crate::host::{Facts, SetupError, put_json};
-use crate::laboratory::Outcome;
+use crate::outcome::Outcome;
 use crate::plan::{self, Asked};
 
 /// Files of a record that are read.

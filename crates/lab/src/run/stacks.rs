@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::definition::Measure;
 use crate::host::{SetupError, is_root, perf};
-use crate::white_box::{Category, Samples, samples};
+use crate::profile::{Category, Samples, samples};
 
 /// Samples in a second of processor time: no multiple of the clock's, and some thousands in the
 /// short runs of a quick campaign, for shares of a hundredth are looked for.

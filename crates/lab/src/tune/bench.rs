@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::search::{At, Bench};
-use super::space::Point;
 use super::{Asked, Target};
 use crate::campaign::WARMUP_SHARE;
 use crate::contestant::OURS;
@@ -17,6 +16,7 @@ use crate::generator::Load;
 use crate::host::SetupError;
 use crate::knee;
 use crate::run::{Record, Site, measure, measure_untroubled};
+use crate::space::Point;
 
 /// Times the default's peak at which points are compared.
 const OVERLOAD: f64 = 1.3;

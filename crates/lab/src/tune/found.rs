@@ -4,7 +4,7 @@ use flyball_stats::Interval;
 use serde::Serialize;
 
 use super::search::Stage;
-use super::space::Point;
+use crate::space::Point;
 
 /// A run that was made.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -12,7 +12,7 @@ use flyball_stats::{Comparison, Finding, deviation, holm, mean, noise_floor, pai
 use serde::Serialize;
 
 use super::found::{End, Finalist, Found, Trial};
-use super::space::{Point, Space};
+use crate::space::{Point, Space};
 
 /// Runs of the default by which the noise is known.
 const NOISE_RUNS: usize = 6;
@@ -572,8 +572,8 @@ fn paired(trials: &[Trial], points: &[Point]) -> Vec<Point> {
 mod tests {
     use std::cell::Cell;
 
-    use super::super::space::tests::space;
     use super::*;
+    use crate::space::tests::space;
 
     /// A contestant whose best settings are known, and a load that the default cannot take.
     struct Fake<'a> {

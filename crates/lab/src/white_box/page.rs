@@ -6,10 +6,10 @@ use std::f64::consts::TAU;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::calls::{CATEGORIES, category, title};
 use super::{Locks, Opened, SHOWN, Waits, WhiteBoxes};
 use crate::definition::Experiment;
 use crate::host::{SetupError, put, put_json};
+use crate::profile::{CATEGORIES, category, title};
 use crate::report::{escaped, label, style};
 
 /// System calls that a table names at most, the most frequent first.

@@ -1,7 +1,7 @@
 //! What is in a file: its size and name in the first line, as SPECweb99's have, then text that
 //! follows from the set's seed and the name.
 
-use crate::workload::Content;
+use crate::content::Content;
 
 /// Bytes of text that one number makes.
 const WORD: usize = 8;

@@ -2,7 +2,6 @@
 
 use super::kinds::{Kind, Manifest};
 use crate::random::Random;
-use crate::workload::RequestId;
 
 /// Files in a directory of SPECweb99.
 const SPEC_FILES: u64 = 36;
@@ -61,16 +60,16 @@ impl Mix {
     }
 
     /// The next request, as the place of a file in its set.
-    pub fn draw(&self, random: &mut Random) -> RequestId {
+    pub fn draw(&self, random: &mut Random) -> u32 {
         match self.kind {
             Kind::OnePacket | Kind::SingleFile => 0,
-            Kind::WebStone => place(&CLASSES, random.unit()) as RequestId,
+            Kind::WebStone => place(&CLASSES, random.unit()) as u32,
             Kind::Trace => self.order[place(&self.popularity, random.unit())],
             Kind::SpecWeb99 | Kind::SpecWeb96 | Kind::S4 => {
                 let directory = place(&self.popularity, random.unit()) as u64;
                 let class = place(&CLASSES, random.unit()) as u64;
                 let number = place(&self.numbers, random.unit()) as u64;
-                (directory * SPEC_FILES + class * 9 + number) as RequestId
+                (directory * SPEC_FILES + class * 9 + number) as u32
             }
         }
     }

@@ -34,6 +34,7 @@ mod surge;
 mod target;
 mod url;
 
+pub use crate::content::Content;
 pub use access_log::{AccessLog, Replaying, access_log, files_of_log};
 pub use conditional::Conditional;
 pub(crate) use directory::{class_files, expect_files};
@@ -44,7 +45,7 @@ pub use limited::Limited;
 pub use list::WeightedList;
 pub(crate) use of_set::expect_set;
 pub use recorded::Recorded;
-pub use request::{Catalog, Content, Expected, Message, Prepared};
+pub use request::{Catalog, Expected, Message, Prepared};
 pub use session_log::session_log;
 pub use singles::Singles;
 pub use skipped::Skipped;

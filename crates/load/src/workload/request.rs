@@ -4,13 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::{Page, RequestId};
-
-/// The bytes that a body must have.
-pub trait Content: Send + Sync + std::fmt::Debug {
-    /// Whether `bytes` are what the body holds from `offset` on. Must not wait: it is called on
-    /// the path of every reply.
-    fn matches(&self, offset: u64, bytes: &[u8]) -> bool;
-}
+use crate::content::Content;
 
 /// What a reply must be; what is `None` may be anything.
 #[derive(Clone, Debug, Default)]

@@ -10,8 +10,7 @@ use std::time::Duration;
 use flyball_http::Limits;
 use flyball_http::h1::{Client, Event};
 
-use super::content::FileContent;
-use super::kinds::Manifest;
+use crate::fileset::{FileContent, Manifest};
 use crate::workload::{Catalog, Content, Prepared};
 
 /// Files that are looked at, evenly over the set.

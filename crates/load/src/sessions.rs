@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use super::Manifest;
+use crate::fileset::Manifest;
 use crate::workload::{
     Catalog, FilesetMix, Follow, Message, Step, Surge, SurgeParameters, Workload,
 };
