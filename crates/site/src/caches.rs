@@ -14,8 +14,8 @@ use flyball_sys::pinned::Pinned;
 use crate::counts::CacheCounts;
 use crate::entry::FileEntry;
 use crate::files::{Files, Room, block_bytes};
-use crate::policy::{Lru, Traits};
-use crate::settings::{CachePolicy, CacheSettings};
+use crate::policy::{CachePolicy, Lru, Traits};
+use crate::settings::CacheSettings;
 use crate::store::{Handle, Store};
 use crate::variant::Scope;
 
@@ -69,7 +69,12 @@ struct PathEntry {
 }
 
 /// Bytes of a path's node, and of its place in the table of a store that is not quite full.
-pub(crate) const PATH_NODE_BYTES: u64 = (size_of::<PathEntry>() + 24 + 8) as u64;
+const PATH_NODE_BYTES: u64 = (size_of::<PathEntry>() + 24 + 8) as u64;
+
+/// What a path of this length takes from memory, which leads to a file.
+pub(crate) fn path_bytes(len: usize) -> u64 {
+    block_bytes(len) + PATH_NODE_BYTES
+}
 
 /// The caches of one worker, or one bucket of those that threads share.
 #[derive(Debug)]

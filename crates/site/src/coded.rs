@@ -14,7 +14,9 @@ use flyball_sys::file::{Kind, Links, Stamp};
 
 use crate::entry::{Content, OpenFile};
 use crate::filter::FilterKind;
-use crate::plan::{Found, Outcome, Served};
+use crate::found::Found;
+use crate::outcome::Outcome;
+use crate::served::Served;
 
 /// The files beside one file, in the order of what a client likes.
 #[derive(Debug)]

@@ -21,7 +21,8 @@ use crate::compress::Permit;
 use crate::filter::{Chain, FilterKind, PIECE_BYTES};
 use crate::plan::Plan;
 use crate::service::File;
-use crate::source::{Piece, Source, Steps};
+use crate::source::{Piece, Source};
+use crate::steps::Steps;
 
 /// A source whose pieces are those of another, coded.
 #[derive(Debug)]

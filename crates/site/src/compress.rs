@@ -21,7 +21,7 @@ use flyball_sys::file::Stamp;
 use hashbrown::DefaultHashBuilder;
 
 use crate::filter::{Chain, FILTERS, FilterKind, PIECE_BYTES};
-use crate::plan::Served;
+use crate::served::Served;
 
 /// Which bodies of a site leave coded.
 #[derive(Clone, Debug, PartialEq, Eq)]

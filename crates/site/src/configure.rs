@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flyball_sys::disk::Op;
 use flyball_sys::file::Links;
 
-use crate::plan::Outcome;
+use crate::outcome::Outcome;
 
 /// Looking for a file of settings in every directory of a path, the root first, and forgetting what
 /// was found: what a server does that lets directories be configured by files in them, and holds

@@ -289,12 +289,11 @@ impl FileEntry {
 /// Bytes of a head of the usual length.
 const HEAD_TYPICAL: usize = 208;
 
-/// What a file in memory usually takes, with one path that leads to it.
+/// What a file in memory usually takes, without the paths that lead to it.
 pub(crate) fn typical_bytes(name_len: usize, body_len: u64) -> u64 {
     let entry = shared_bytes::<FileEntry>() + block_bytes(name_len) + block_bytes(HEAD_TYPICAL);
     let body = block_bytes(usize::try_from(body_len).unwrap_or(usize::MAX / 2));
-    let path = block_bytes(name_len + 1) + crate::caches::PATH_NODE_BYTES;
-    entry + body + block_bytes(BYTES_HEAD) + path
+    entry + body + block_bytes(BYTES_HEAD)
 }
 
 impl Held for FileEntry {

@@ -227,7 +227,7 @@ mod tests {
         gather
     }
 
-    fn run(steps: &mut impl crate::source::Steps) {
+    fn run(steps: &mut impl crate::steps::Steps) {
         while let Some(op) = steps.next_op() {
             steps.done(op.perform());
         }

@@ -9,11 +9,10 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flyball_http::coding::Coding;
 use flyball_http::{OwnedRequest, Request, Status};
 use flyball_sys::descriptors::Descriptor;
 use flyball_sys::disk::{Done, Nowait, Op};
-use flyball_sys::file::{Failure, Stamp, failure};
+use flyball_sys::file::Stamp;
 use flyball_sys::mapping::Mapping;
 
 use crate::access::Verification;
@@ -21,11 +20,15 @@ use crate::backend::Reply;
 use crate::coded::{Beside, Keep};
 use crate::compress::Compression;
 use crate::configure::Configure;
-use crate::entry::{Content, OpenFile};
+use crate::entry::OpenFile;
 use crate::listing::Gather;
-use crate::routes::{Depends, Place};
-use crate::source::Steps;
+use crate::outcome::status_of;
+use crate::steps::Steps;
 use crate::translate::Translate;
+
+pub(crate) use crate::found::Found;
+pub(crate) use crate::outcome::Outcome;
+pub(crate) use crate::served::Served;
 
 /// The work behind one answer.
 #[derive(Debug)]
@@ -120,109 +123,6 @@ impl Steps for NoSteps {
     }
 
     fn done(&mut self, _: Done) {}
-}
-
-/// What a plan found.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    /// The path names this regular file.
-    File(Found),
-    /// The path names a directory but does not end in a slash.
-    NeedsSlash,
-    /// The path names a directory without an index, at this place.
-    Directory(Arc<Descriptor>, Place),
-    /// The path names nothing, and a backend answers for that.
-    FallsBack,
-    /// There is nothing to serve.
-    Missing(Status),
-    /// The file's whole body, unchanged between two looks at the file.
-    Loaded(Found, Vec<u8>),
-    /// Nothing is being written any more that had begun when the file was looked at.
-    Settled(Found),
-    /// The file changed while it was read.
-    Unstable(Found),
-    /// The first names in a directory, or all.
-    Listed(Box<Gather>),
-    /// Files of settings were looked for in all directories of the path.
-    Configured,
-    /// The bytes are in memory now.
-    Warm,
-    /// A password was looked at.
-    Verified(Arc<Verification>),
-    /// This is sent, which was coded beforehand, or no such file is there.
-    Chosen(Found),
-    /// The body was coded, if that was worth it.
-    Compressed(Found, Arc<Compression>),
-    /// The coded body is in a file, unless memory or descriptors are out.
-    Kept(Found, Content),
-}
-
-/// How the body of a file leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Served {
-    /// As it is.
-    Plain,
-    /// Coded here, at once, to be kept.
-    Here(Coding),
-    /// Coded here while it is sent.
-    OnTheWay(Coding),
-    /// Coded beforehand: the open file is the coded one, and the name that of the plain one.
-    Beforehand(Coding),
-}
-
-impl Served {
-    pub(crate) fn coding(self) -> Option<Coding> {
-        match self {
-            Served::Plain => None,
-            Served::Here(coding) | Served::OnTheWay(coding) | Served::Beforehand(coding) => {
-                Some(coding)
-            }
-        }
-    }
-}
-
-/// An open regular file and the name, relative to the root, that led to it.
-#[derive(Clone, Debug)]
-pub(crate) struct Found {
-    pub(crate) file: Arc<Descriptor>,
-    pub(crate) stamp: Stamp,
-    pub(crate) name: Vec<u8>,
-    /// The name that was looked for, where a neighbour in a language or a format answers for it.
-    pub(crate) resource: Option<Box<[u8]>>,
-    /// The number of that root.
-    pub(crate) root: u16,
-    /// On what of the request it depends that this file was found.
-    pub(crate) depends: Depends,
-    pub(crate) served: Served,
-    /// The body as it is, once it was read to be coded.
-    pub(crate) body: Bytes,
-}
-
-impl Found {
-    /// The name that was looked for.
-    pub(crate) fn resource(&self) -> &[u8] {
-        self.resource.as_deref().unwrap_or(&self.name)
-    }
-
-    /// True when the whole body is coded before the answer is made.
-    pub(crate) fn is_coded_at_once(&self) -> bool {
-        matches!(self.served, Served::Here(_))
-    }
-
-    /// The file of which its body is coded here, to be sent as it is.
-    pub(crate) fn plain(self) -> Found {
-        debug_assert!(!matches!(self.served, Served::Beforehand(_)));
-        Found { served: Served::Plain, ..self }
-    }
-
-    /// The body as it is, if it is in memory.
-    pub(crate) fn plain_body<'a>(&'a self, content: &'a Content) -> Option<&'a Bytes> {
-        match (self.served, content) {
-            (Served::Here(_), _) => Some(&self.body),
-            (Served::Plain, Content::Memory(body)) => Some(body),
-            _ => None,
-        }
-    }
 }
 
 impl Plan {
@@ -488,16 +388,6 @@ impl Plan {
     }
 }
 
-/// The status that tells a client of a failed open, and nothing more. A link that leaves the root
-/// looks like a name that is not there.
-pub(crate) fn status_of(error: &io::Error) -> Status {
-    match failure(error) {
-        Failure::Denied => Status::FORBIDDEN,
-        Failure::Exhausted => Status::SERVICE_UNAVAILABLE,
-        Failure::Missing => Status::NOT_FOUND,
-    }
-}
-
 /// Bringing a file in that has just been looked at. First whatever was being written then is let
 /// finish; only what is read after that can be held against the stamp. A small file is then read
 /// whole and looked at again; a large one is sent from its descriptor and looked at before its end.
@@ -563,6 +453,7 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::routes::Depends;
     use flyball_sys::file;
 
     #[test]

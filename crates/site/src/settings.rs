@@ -9,7 +9,7 @@ use crate::backend::{CgiSettings, ResponderSettings};
 use crate::compress::CompressSettings;
 use crate::modules::ModuleSettings;
 use crate::pattern;
-use crate::policy::Class;
+use crate::policy::{CachePolicy, Class};
 use crate::routes::RouteSettings;
 
 /// One site: which hosts it answers to and where its files are.
@@ -113,36 +113,6 @@ impl Symlinks {
             Symlinks::Deny => Links::Deny,
             Symlinks::Beneath => Links::Beneath,
             Symlinks::Follow => Links::Follow,
-        }
-    }
-}
-
-/// Which file makes room for the next in a full cache (S3, section 3.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CachePolicy {
-    /// The one that was used longest ago.
-    #[default]
-    Lru,
-    /// The one with the fewest uses; counts fade.
-    Lfu,
-    /// As hints say: pinned files stay, kept ones go last, others are never held.
-    Hinted,
-    /// Pages go together with the objects that they refer to.
-    Structured,
-}
-
-impl CachePolicy {
-    /// Every policy.
-    pub const ALL: [CachePolicy; 4] =
-        [CachePolicy::Lru, CachePolicy::Lfu, CachePolicy::Hinted, CachePolicy::Structured];
-
-    /// Its name in the settings.
-    pub fn name(self) -> &'static str {
-        match self {
-            CachePolicy::Lru => "lru",
-            CachePolicy::Lfu => "lfu",
-            CachePolicy::Hinted => "hinted",
-            CachePolicy::Structured => "structured",
         }
     }
 }

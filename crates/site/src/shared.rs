@@ -13,8 +13,8 @@ use hashbrown::DefaultHashBuilder;
 use crate::caches::{Caches, Key, Place, Target};
 use crate::counts::CacheCounts;
 use crate::entry::FileEntry;
-use crate::policy::Traits;
-use crate::settings::{CachePolicy, CacheSettings};
+use crate::policy::{CachePolicy, Traits};
+use crate::settings::CacheSettings;
 
 /// Most buckets: enough that threads on many processors seldom meet at one.
 const BUCKETS_MAX: u64 = 64;

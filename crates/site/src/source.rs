@@ -1,12 +1,10 @@
 //! What produces the body of an answer while it is sent, piece by piece: a listing that is longer
 //! than one page of memory, a file that is coded on the way, the output of a program.
 
-use std::any::Any;
 use std::fmt::Debug;
 
 use bytes::Bytes;
 use flyball_http::{Now, Segment};
-use flyball_sys::disk::{Done, Op};
 
 use crate::backend::Went;
 use crate::plan::Plan;
@@ -96,18 +94,4 @@ impl Responder for Produced {
         self.piece = Some(self.source.produced(plan));
         None
     }
-}
-
-/// Operations that may wait, in sequence: what a plan of a [`Source`] consists of. What they find
-/// stays here until [`Plan::into_steps`] gives it back.
-pub trait Steps: Any + Debug + Send {
-    /// The next operation; `None` when there is none left. Its result comes with [`Steps::done`]
-    /// before this is called again.
-    fn next_op(&mut self) -> Option<Op>;
-
-    /// The result of that operation.
-    fn done(&mut self, done: Done);
-
-    /// An operation that was given out is lost with whatever it held: it is the next one again.
-    fn lost(&mut self) {}
 }

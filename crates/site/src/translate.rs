@@ -14,9 +14,11 @@ use flyball_sys::descriptors::Descriptor;
 use flyball_sys::disk::Op;
 use flyball_sys::file::{self, Kind, Links, Stamp};
 
+use crate::found::Found;
+use crate::outcome::{Outcome, status_of};
 use crate::path::Mapped;
-use crate::plan::{Found, Outcome, Served, status_of};
 use crate::routes::{Candidate, Depends, Neighbours, Place, Role};
+use crate::served::Served;
 
 /// Most times that one name is opened again because others were renamed meanwhile.
 const REOPENS_MAX: u32 = 200;

@@ -14,7 +14,7 @@ use flyball_sys::shared::SharedCounters;
 use flyball_sys::{file, nameless};
 
 use crate::plan::Plan;
-use crate::source::Steps;
+use crate::steps::Steps;
 
 /// Bytes that are written to a file, or read from it, at a time.
 pub(super) const WINDOW_BYTES: usize = 256 * 1024;

@@ -13,7 +13,7 @@ use super::readme::{NAMES, Readme};
 use super::wish::{Format, Wish};
 use super::{Entry, markdown};
 use crate::path::{PATH_BYTES_MAX, can_be_asked_for};
-use crate::source::Steps;
+use crate::steps::Steps;
 
 /// A directory that is being read. What was found waits here until somebody takes it.
 #[derive(Debug)]

@@ -21,7 +21,8 @@ use crate::backend::{BODY_QUEUED_MAX, Went};
 use crate::plan::Plan;
 use crate::responder::{Responder, Wants};
 use crate::service::{File, FilePart, Lookup, Service};
-use crate::source::{Piece, Steps};
+use crate::source::Piece;
+use crate::steps::Steps;
 
 /// All that a call of the module needs. A thread that calls it has it meanwhile.
 #[derive(Debug)]

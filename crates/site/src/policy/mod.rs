@@ -18,7 +18,35 @@ pub(crate) use lfu::Lfu;
 pub(crate) use lru::Lru;
 pub(crate) use structured::Structured;
 
-use crate::settings::CachePolicy;
+/// Which file makes room for the next in a full cache (S3, section 3.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CachePolicy {
+    /// The one that was used longest ago.
+    #[default]
+    Lru,
+    /// The one with the fewest uses; counts fade.
+    Lfu,
+    /// As hints say: pinned files stay, kept ones go last, others are never held.
+    Hinted,
+    /// Pages go together with the objects that they refer to.
+    Structured,
+}
+
+impl CachePolicy {
+    /// Every policy.
+    pub const ALL: [CachePolicy; 4] =
+        [CachePolicy::Lru, CachePolicy::Lfu, CachePolicy::Hinted, CachePolicy::Structured];
+
+    /// Its name in the settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            CachePolicy::Lru => "lru",
+            CachePolicy::Lfu => "lfu",
+            CachePolicy::Hinted => "hinted",
+            CachePolicy::Structured => "structured",
+        }
+    }
+}
 
 /// No node.
 pub(crate) const NONE: u32 = u32::MAX;

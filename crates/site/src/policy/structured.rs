@@ -11,7 +11,7 @@ use hashbrown::HashTable;
 
 use super::list::List;
 use super::{NONE, Nodes, Policy, Traits, Victim};
-use crate::files::block_bytes;
+use crate::blocks::block_bytes;
 
 /// Most members of a group; what else its pages refer to stands alone.
 pub(crate) const GROUP_MAX: u32 = 64;

@@ -11,8 +11,8 @@ use super::{Asker, Lookup, Service};
 use crate::path;
 use crate::pattern;
 use crate::plan::Plan;
+use crate::policy::CachePolicy;
 use crate::references::{self, Language};
-use crate::settings::CachePolicy;
 
 /// Most files that wait; what does not fit is brought in when somebody asks for it.
 pub(crate) const QUEUE_MAX: usize = 64;

@@ -16,10 +16,11 @@ use std::path::PathBuf;
 
 pub use report::{Outcome, Report};
 
+use crate::caches;
 use crate::entry;
 use crate::files::{Files, Held, Room};
-use crate::policy::Traits;
-use crate::settings::{CachePolicy, Hints};
+use crate::policy::{CachePolicy, Traits};
+use crate::settings::Hints;
 use catalogue::Catalogue;
 use line::{Entry, Line};
 
@@ -228,7 +229,8 @@ impl Cache {
         let (Some(class), Some(size)) = (self.class_of(file), file.size) else { return false };
         let objects = if self.follows { &file.object_ids[..] } else { &[] };
         let traits = Traits { class, id: file.id, objects };
-        let cost = entry::typical_bytes(file.name_len, size);
+        let path = caches::path_bytes(file.name_len + 1);
+        let cost = entry::typical_bytes(file.name_len, size) + path;
         let body = Body { id: file.id, size, cost };
         let evictions = &mut self.outcome.evictions;
         let gone = |_: &Body| *evictions += 1;

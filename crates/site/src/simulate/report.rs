@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::settings::CachePolicy;
+use crate::policy::CachePolicy;
 
 /// What came of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
