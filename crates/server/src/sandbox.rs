@@ -1,9 +1,9 @@
 //! Least privilege: what each child of the master keeps, and how it loses the rest.
 //!
 //! Workers open files beneath the roots of their sites and nothing else, and make the system calls
-//! that their architecture names ([`Architecture::calls`]). The process behind `--admin` opens what
-//! tells of the machine; the log process writes beside its log. A child gives all of it up before
-//! it does any work of its own, so that each generation begins with its own rules.
+//! that their architecture needs ([`TABLE`]). The process behind `--admin` opens what tells of the
+//! machine; the log process writes beside its log. A child gives all of it up before it does any
+//! work of its own, so that each generation begins with its own rules.
 
 mod table;
 

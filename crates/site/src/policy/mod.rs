@@ -1,6 +1,6 @@
 //! Caching policies (S3, section 3.1, M111): which entry of a store makes room for the next. One
 //! file for each; a new one is a file, a variant of [`Chosen`] and a name in
-//! [`CachePolicy`](crate::CachePolicy).
+//! [`CachePolicy`].
 //!
 //! A policy keeps its order in the [`Links`] that each node of the store has for it, so that a use
 //! of an entry allocates nothing and touches what was found anyway.
