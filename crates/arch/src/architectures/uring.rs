@@ -335,8 +335,8 @@ impl Loop {
         self.accepts.resume();
     }
 
-    /// Tells connections whose deadline had passed when completions were asked for: what had come by
-    /// then was received.
+    /// Tells connections whose deadline had passed when completions were asked for: what had come
+    /// by then was received.
     fn expire(&mut self) {
         let now_ms = self.desk.asked_ms();
         while let Some(index) = self.timers.pop(now_ms) {
