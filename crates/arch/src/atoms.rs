@@ -450,9 +450,8 @@ impl Requests {
 fn parse(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbacks) -> bool {
     let (mut port, connection) = slot.port(token, callbacks);
     receive(&mut port, connection, desk);
-    connection.go_on(desk);
     let mut needs = Needs::default();
-    connection.needs(&mut needs);
+    connection.go_on(&mut needs, desk);
     // It asks for no more than its input.
     !needs.reads_only() || slot.ready.read
 }

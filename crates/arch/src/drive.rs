@@ -150,10 +150,10 @@ fn go_on<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) ->
                 _ => Turn::Elsewhere,
             };
         }
-        if connection.goes_on() {
-            connection.go_on(desk);
+        match connection.goes_on() {
+            true => connection.go_on(&mut needs, desk),
+            false => connection.needs(&mut needs),
         }
-        connection.needs(&mut needs);
         debug_assert!(!needs.again, "it went on");
         if let Some(reason) = needs.over {
             return Turn::Over(reason);

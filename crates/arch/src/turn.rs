@@ -4,6 +4,7 @@
 use flyball_conn::Context;
 use flyball_observe::counters::Counter;
 use flyball_observe::histogram::Timing;
+use flyball_sys::clock;
 
 use crate::desk::Desk;
 
@@ -23,7 +24,7 @@ impl Desk {
     pub(crate) fn begin_turn(&mut self) {
         self.asked_ms = self.now.ms();
         self.tick();
-        self.turn.lap();
+        self.turn.lap(clock::monotonic_ns());
         self.turn.begin();
     }
 
@@ -31,7 +32,7 @@ impl Desk {
     pub(crate) fn woke(&mut self) {
         self.asked_ms = self.now.ms();
         self.tick();
-        let waited_ns = self.turn.lap();
+        let waited_ns = self.turn.lap(clock::monotonic_ns());
         self.turn.begin();
         self.tally.add(Counter::GetEvents, 1);
         self.tally.add(Counter::GetEventsNs, waited_ns);
@@ -40,7 +41,7 @@ impl Desk {
 
     /// An accept phase that began then is over; how long it took, in nanoseconds.
     pub(crate) fn accepted(&mut self, began_ns: u64) -> u64 {
-        self.turn.lap();
+        self.turn.lap(clock::monotonic_ns());
         let took_ns = self.turn.now_ns().saturating_sub(began_ns);
         self.tally.add(Counter::AcceptNs, took_ns);
         self.time(Timing::Accept, took_ns);
@@ -64,7 +65,7 @@ impl Desk {
     /// The turn is over; how long it took, in nanoseconds.
     pub(crate) fn end_turn(&mut self) -> u64 {
         let Context { turn, account, .. } = &mut **self;
-        turn.lap();
+        turn.lap(clock::monotonic_ns());
         turn.end(|timing, ns, n| account.time(timing, ns, n))
     }
 }

@@ -8,8 +8,8 @@ mod timeline;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use flyball_http::h1::Conn;
 use flyball_http::h1::state::State;
+use flyball_http::h1::{Conn, Wants};
 use flyball_http::out::Front;
 use flyball_http::proxy_protocol::{self, ProxyError};
 use flyball_http::{CloseReason, Refusal, Request, Scheme};
@@ -173,31 +173,28 @@ impl Connection {
         self.again |= self.exchange.is_some();
     }
 
-    /// Goes as far as it can without waiting.
-    pub fn go_on(&mut self, cx: &mut Context) {
+    /// Goes as far as it can without waiting, and says what it wants then.
+    pub fn go_on(&mut self, needs: &mut Needs, cx: &mut Context) {
         self.trace(|trace| trace.turn(Wait::Server));
-        self.advance(cx);
+        let wants = self.advance(cx);
         self.again = false;
-        if self.exchange.as_ref().is_some_and(|one| one.trace.is_kept()) {
-            let mut needs = Needs::default();
-            self.needs(&mut needs);
-            self.trace(|trace| timeline::needs(trace, &needs));
-        }
+        self.fill(needs, &wants);
+        self.trace(|trace| timeline::needs(trace, needs));
     }
 
-    fn advance(&mut self, cx: &mut Context) {
+    fn advance(&mut self, cx: &mut Context) -> Wants {
         if self.seat == Seat::Refused {
             self.turn_away(cx);
         }
         loop {
             let wants = self.conn.wants();
             if wants.close.is_some() || wants.shut || self.warming || self.fetching {
-                return;
+                return wants;
             }
             if self.responder().is_some() {
                 match self.respond(&wants, cx) {
                     true => continue,
-                    false => return,
+                    false => return self.conn.wants(),
                 }
             }
             if wants.recv && self.unseen {
@@ -205,27 +202,33 @@ impl Connection {
                     self.begin_trace(cx);
                 }
                 match self.recv(cx) {
-                    Some(plan) => return self.ask(plan, Ask::Answer, cx),
+                    Some(plan) => self.ask(plan, Ask::Answer, cx),
                     None => continue,
                 }
+                return self.conn.wants();
             }
             if wants.read && !wants.write {
                 self.fetch_ahead(cx);
             }
-            return;
+            return wants;
         }
     }
 
     /// What it wants. Pure: a wish stays until the call that ends it.
     pub fn needs(&self, needs: &mut Needs) {
-        *needs = Needs { again: self.again, ..Needs::default() };
-        let wants = self.conn.wants();
+        self.fill(needs, &self.conn.wants());
+    }
+
+    fn fill(&self, needs: &mut Needs, wants: &Wants) {
+        needs.clear();
+        needs.again = self.again;
         (needs.over, needs.shut) = (wants.close, wants.shut);
         if wants.close.is_some() || wants.shut {
             return;
         }
         let mut waits = self.warming || self.fetching;
-        if self.buffers.as_ref().is_some_and(|buffers| buffers.window.warming.is_some()) {
+        let output = self.buffers.as_ref().filter(|_| self.warming);
+        if output.is_some_and(|buffers| buffers.window.warming.is_some()) {
             needs.asks.push(Ask::Output);
         }
         if let Some(exchange) = &self.exchange {

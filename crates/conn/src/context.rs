@@ -90,6 +90,7 @@ impl Account {
     }
 
     /// Records how long each of `n` took, in nanoseconds.
+    #[inline]
     pub fn time(&self, timing: Timing, ns: u64, n: u64) {
         match self.is_shared {
             false => self.blocks.time(self.block, timing, ns, n),
@@ -141,6 +142,7 @@ impl Context {
     }
 
     /// Records how long something took, in nanoseconds.
+    #[inline]
     pub fn time(&self, timing: Timing, ns: u64) {
         self.account.time(timing, ns, 1);
     }

@@ -43,8 +43,12 @@ pub struct Needs {
 }
 
 /// What asks for plans that are not taken yet.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Asks([Option<Ask>; ASKS_MAX]);
+#[derive(Clone, Copy, Debug)]
+pub struct Asks {
+    /// Only the first of them count.
+    asks: [Ask; ASKS_MAX],
+    count: usize,
+}
 
 /// A backend that is waited for.
 #[derive(Clone, Debug)]
@@ -58,6 +62,13 @@ pub struct Awaited {
 }
 
 impl Needs {
+    /// Nothing is wanted.
+    pub(crate) fn clear(&mut self) {
+        (self.again, self.over, self.shut) = (false, None, false);
+        (self.read, self.write, self.watch) = (false, false, None);
+        self.asks.count = 0;
+    }
+
     /// Whether input is all that is wanted.
     pub fn reads_only(&self) -> bool {
         let waits = self.asks.first().is_some() || self.watch.is_some();
@@ -67,14 +78,20 @@ impl Needs {
 
 impl Asks {
     pub(crate) fn push(&mut self, ask: Ask) {
-        match self.0.iter_mut().find(|place| place.is_none()) {
-            Some(place) => *place = Some(ask),
+        match self.asks.get_mut(self.count) {
+            Some(place) => (*place, self.count) = (ask, self.count + 1),
             None => debug_assert!(false, "a connection has asked for too much"),
         }
     }
 
     /// The first of them.
     pub fn first(&self) -> Option<Ask> {
-        self.0[0]
+        self.asks.first().filter(|_| self.count > 0).copied()
+    }
+}
+
+impl Default for Asks {
+    fn default() -> Asks {
+        Asks { asks: [Ask::Ahead; ASKS_MAX], count: 0 }
     }
 }

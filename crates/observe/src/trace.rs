@@ -68,20 +68,22 @@ impl Tracer {
         self.base + count % CONNECTIONS_MAX
     }
 
+    fn is_on(&self) -> bool {
+        self.filter.is_some() || self.slow.is_some()
+    }
+
     /// The timeline of the first request of a connection that was accepted now, if it is kept.
     pub fn accepted(&self, connection: u64, client: IpAddr) -> Option<Trace> {
-        self.start(connection, 1, client, Point::Accept)
+        if self.is_on() { self.start(connection, 1, client, Point::Accept) } else { None }
     }
 
     /// The timeline of a request of a connection, if it is kept: no byte of it was looked at yet.
+    #[inline]
     pub fn begun(&self, connection: u64, request: u32, client: IpAddr) -> Option<Trace> {
-        self.start(connection, request, client, Point::Begin)
+        if self.is_on() { self.start(connection, request, client, Point::Begin) } else { None }
     }
 
     fn start(&self, connection: u64, request: u32, client: IpAddr, first: Point) -> Option<Trace> {
-        if self.filter.is_none() && self.slow.is_none() {
-            return None;
-        }
         let is_sampled = self.wants(connection, request)?;
         let mut timeline = Timeline::new(clock::monotonic_ns(), first, is_sampled);
         let record = &mut timeline.record;

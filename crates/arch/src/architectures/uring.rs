@@ -287,10 +287,10 @@ impl Loop {
                 continue;
             }
             slot.wants_input = false;
-            if slot.connection.goes_on() {
-                slot.connection.go_on(desk);
+            match slot.connection.goes_on() {
+                true => slot.connection.go_on(&mut needs, desk),
+                false => slot.connection.needs(&mut needs),
             }
-            slot.connection.needs(&mut needs);
             if let Some(reason) = needs.over {
                 slot.over = Some(reason);
                 if slot.is_busy() {

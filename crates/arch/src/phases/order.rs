@@ -78,9 +78,8 @@ mod tests {
         let space = slot.connection.space(desk);
         space[..REQUEST.len()].copy_from_slice(REQUEST);
         slot.connection.received(REQUEST.len(), desk);
-        slot.connection.go_on(desk);
         let mut needs = flyball_conn::Needs::default();
-        slot.connection.needs(&mut needs);
+        slot.connection.go_on(&mut needs, desk);
         while let Some(mut plan) = needs.asks.first().and_then(|ask| slot.connection.take_plan(ask))
         {
             plan.run();
