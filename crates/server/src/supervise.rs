@@ -179,7 +179,7 @@ impl Master {
                     Signal::Reload if !self.has_file() => return self.stop(),
                     Signal::Reload => self.reload_and_say(),
                     Signal::Upgrade => self.upgrade_and_say(),
-                    Signal::Retire | Signal::Other(_) => {}
+                    Signal::Retire | Signal::TakeNames | Signal::Other(_) => {}
                 }
             }
             if events.iter().any(|event| event.token == COMMANDS) {

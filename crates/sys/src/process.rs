@@ -400,6 +400,13 @@ pub fn retire(child: ProcessId) {
     unsafe { libc::kill(child.number(), crate::signal::retire()) };
 }
 
+/// Sends a child the signal that it takes as
+/// [`Signal::TakeNames`](crate::signal::Signal). A child that is gone is no error.
+pub fn ask_to_take_names(child: ProcessId) {
+    // SAFETY: kill takes two numbers.
+    unsafe { libc::kill(child.number(), crate::signal::take_names()) };
+}
+
 /// Sends a child SIGUSR1, which it takes as [`Signal::Reopen`](crate::signal::Signal). A child that
 /// is gone is no error.
 pub fn ask_to_reopen(child: ProcessId) {

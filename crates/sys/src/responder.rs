@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Stat, fstat, renameat, statat, unlinkat};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -68,19 +69,43 @@ impl Mark {
 #[derive(Debug)]
 pub struct SocketName {
     path: PathBuf,
-    place: Place,
+    place: Arc<Place>,
     /// Device and inode of the socket that has it.
     identity: (u64, u64),
 }
 
-impl SocketName {
-    /// Listens at `path` for connections of this process's user. A socket that has that name loses
-    /// it, and there is no moment at which it is the name of nothing. Calls on the socket wait.
+/// A listening socket that has not its name yet. Where it never gets it, nothing has changed.
+#[derive(Debug)]
+pub struct Unnamed {
+    socket: OwnedFd,
+    path: PathBuf,
+    /// Where it is bound meanwhile.
+    bound: Bound,
+    identity: (u64, u64),
+}
+
+/// A name that is bound for a while, beside the one that the socket shall have.
+#[derive(Debug)]
+struct Bound {
+    place: Arc<Place>,
+    name: OsString,
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        // Where the socket has got its own, nothing has this name any more.
+        let _ = unlinkat(self.place.directory(), &self.name, AtFlags::empty());
+    }
+}
+
+impl Unnamed {
+    /// Listens in the directory of `path` for connections of this process's user, which come once
+    /// the socket has its name. Calls on the socket wait.
     ///
     /// # Errors
     /// `AlreadyExists` when the name is that of something else; as [`check_place`]; as
-    /// [`Place::of`]; else as bind(2) and rename(2).
-    pub fn listen(path: &Path, backlog: i32) -> io::Result<(OwnedFd, SocketName)> {
+    /// [`Place::of`]; else as bind(2).
+    pub fn listen(path: &Path, backlog: i32) -> io::Result<Unnamed> {
         // Others connect by the path, whose length has a limit.
         SocketAddrUnix::new(path)?;
         let user = own();
@@ -95,20 +120,33 @@ impl SocketName {
         let flags = SocketFlags::CLOEXEC;
         let socket =
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        let unready = bind(&socket, &place, &Mark::of(path))?;
-        let named = (|| {
-            rustix::net::listen(&socket, backlog)?;
-            let bound = statat(at, &unready, AtFlags::SYMLINK_NOFOLLOW)?;
-            renameat(at, &unready, at, place.name())?;
-            Ok(identity(&bound))
-        })();
-        match named {
-            Ok(identity) => Ok((socket, SocketName { path: path.to_owned(), place, identity })),
-            Err(error) => {
-                let _ = unlinkat(at, &unready, AtFlags::empty());
-                Err(error)
-            }
-        }
+        let name = bind(&socket, &place, &Mark::of(path))?;
+        let bound = Bound { place: Arc::new(place), name };
+        rustix::net::listen(&socket, backlog)?;
+        let about = statat(bound.place.directory(), &bound.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(Unnamed { socket, path: path.to_owned(), bound, identity: identity(&about) })
+    }
+
+    /// Gives the socket its name. A socket that has that name loses it, and there is no moment at
+    /// which it is the name of nothing.
+    ///
+    /// # Errors
+    /// As rename(2).
+    pub fn take_name(self) -> io::Result<(OwnedFd, SocketName)> {
+        let Unnamed { socket, path, bound, identity } = self;
+        let place = Arc::clone(&bound.place);
+        renameat(place.directory(), &bound.name, place.directory(), place.name())?;
+        Ok((socket, SocketName { path, place, identity }))
+    }
+}
+
+impl SocketName {
+    /// Listens at `path`.
+    ///
+    /// # Errors
+    /// As [`Unnamed::listen`] and [`Unnamed::take_name`].
+    pub fn listen(path: &Path, backlog: i32) -> io::Result<(OwnedFd, SocketName)> {
+        Unnamed::listen(path, backlog)?.take_name()
     }
 
     /// Takes the name away, unless another socket has it by now.
@@ -118,6 +156,11 @@ impl SocketName {
         if known.is_ok_and(|known| identity(&known) == self.identity) {
             let _ = self.place.unlink();
         }
+    }
+
+    /// Whether its path leads to the socket that was given it.
+    pub fn is_held(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|known| (known.dev(), known.ino()) == self.identity)
     }
 
     /// Whether its path leads to nothing, or to something of another user.
@@ -304,6 +347,24 @@ mod tests {
         assert_eq!(names.count(), 1, "no other name is left");
         name.unlink();
         assert!(!path.exists() && name.is_lost());
+    }
+
+    #[test]
+    fn a_socket_that_never_gets_its_name_leaves_that_of_another_and_no_other_behind() {
+        let directory = own_directory();
+        let path = directory.path().join("s");
+        let names = || fs::read_dir(directory.path()).unwrap().count();
+        let (first, name) = SocketName::listen(&path, 4).unwrap();
+        let next = Unnamed::listen(&path, 4).unwrap();
+        let _early = UnixStream::connect(&path).unwrap();
+        assert!(has_waiting(&first) && name.is_held());
+        assert_eq!(names(), 2);
+        drop(next);
+        assert!(names() == 1 && name.is_held());
+        let (next, its_name) = Unnamed::listen(&path, 4).unwrap().take_name().unwrap();
+        let _late = UnixStream::connect(&path).unwrap();
+        assert!(has_waiting(&next) && its_name.is_held() && !name.is_held() && !name.is_lost());
+        assert_eq!(names(), 1);
     }
 
     #[test]

@@ -14,6 +14,9 @@ pub enum Signal {
     /// The first real-time signal but one, from the master to a worker: leave the listening sockets
     /// to another generation, finish what is open, and stop. No program sends it by accident.
     Retire,
+    /// The real-time signal behind that, from the master to the process that starts programs: what
+    /// it has made names for shall have them again.
+    TakeNames,
     /// SIGUSR1: open the logs anew.
     Reopen,
     /// SIGHUP: load the configuration again.
@@ -29,6 +32,11 @@ pub enum Signal {
 /// The number of [`Signal::Retire`].
 pub(crate) fn retire() -> i32 {
     libc::SIGRTMIN() + 1
+}
+
+/// The number of [`Signal::TakeNames`].
+pub(crate) fn take_names() -> i32 {
+    libc::SIGRTMIN() + 2
 }
 
 /// The signals of [`Signal`] that have fixed numbers.
@@ -61,7 +69,7 @@ pub(crate) fn forget_all() {
 pub struct Signals(Owned);
 
 impl Signals {
-    /// Blocks SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD and the signal to retire for this
+    /// Blocks SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD and those of the master for this
     /// thread and those that it starts from now on, and turns them into reads. Also ignores
     /// SIGPIPE and SIGXFSZ.
     ///
@@ -73,7 +81,7 @@ impl Signals {
         // them; the old mask is not asked for; a new descriptor is owned by nobody else.
         unsafe {
             libc::sigemptyset(set.as_mut_ptr());
-            for signal in ALL.into_iter().chain([retire()]) {
+            for signal in ALL.into_iter().chain([retire(), take_names()]) {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
@@ -103,6 +111,7 @@ impl Signals {
         Some(match number {
             libc::SIGTERM | libc::SIGINT => Signal::Stop,
             number if number == retire() => Signal::Retire,
+            number if number == take_names() => Signal::TakeNames,
             libc::SIGUSR1 => Signal::Reopen,
             libc::SIGHUP => Signal::Reload,
             libc::SIGUSR2 => Signal::Upgrade,

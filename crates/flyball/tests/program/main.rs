@@ -90,6 +90,7 @@ mod supervision {
     mod machine_faults;
     mod master;
     mod reload;
+    mod responders;
     mod systemd;
     mod upgrade;
 }

@@ -268,11 +268,25 @@ impl Master {
             return Ok(());
         };
         if runs {
+            self.give_names_back(spawner);
             return Ok(());
         }
         let child = Child::new(Role::Spawner, 0, 0, &self.shared);
         self.children.push(Child { spawner: Some(Arc::downgrade(spawner)), ..child });
         self.start(self.children.len() - 1)
+    }
+
+    /// The process of this spawner goes on: what a generation that was given up has taken over is
+    /// its own again.
+    fn give_names_back(&self, spawner: &Arc<Spawner>) {
+        let is_it =
+            |child: &&Child| child.spawner.as_ref().map(Weak::as_ptr) == Some(Arc::as_ptr(spawner));
+        let process = self.children.iter().find(is_it).and_then(|child| child.process);
+        if let Some(process) = process
+            && let Err(error) = spawner.take_names(process)
+        {
+            say!(Level::Error, "{}: {error}", name(Role::Spawner));
+        }
     }
 
     /// Retires the children of a role but for one; whether that one is there.

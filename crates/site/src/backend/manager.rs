@@ -16,7 +16,7 @@ use flyball_sys::process::{Ending, ProcessId};
 use flyball_sys::program::{self, End, Program, ProgramLimits};
 use flyball_sys::readiness::{Interest, Readiness};
 use flyball_sys::responder::{
-    SocketName, has_waiting, make_private_directory, refuse, remove_directory, work_of,
+    SocketName, Unnamed, has_waiting, make_private_directory, refuse, remove_directory, work_of,
 };
 use flyball_sys::{clock, say};
 
@@ -144,41 +144,46 @@ pub(super) struct Manager<'a> {
 }
 
 impl<'a> Manager<'a> {
-    /// Listens for all of them; `directory` is made if a socket is in it.
+    /// None of them listens yet. `directory` is made when a socket is in it.
+    pub(super) fn new(rules: &'a [PoolRule], directory: &'a Path) -> Manager<'a> {
+        let kinds = rules.iter().map(|rule| Kind::new(rule, directory)).collect();
+        Manager { kinds, directory }
+    }
+
+    /// Listens for all of them or for none: no name passes to another socket before each is there.
     ///
     /// # Errors
     /// Which socket cannot be had, and why.
-    pub(super) fn open(
-        rules: &'a [PoolRule],
-        directory: &'a Path,
-        mechanism: &mut dyn Readiness,
-    ) -> Result<Manager<'a>, String> {
-        let fails = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
-        let mut kinds = Vec::new();
-        for rule in rules {
-            let PoolSettings { processes_min, processes_max, idle_ms, .. } = rule.settings;
-            let bounds = Bounds { least: processes_min, most: processes_max, idle_ms };
-            let (pool, responders) = (Pool::new(bounds), Vec::new());
-            let (socket, name, watched) = (None, None, false);
-            let (look_ms, begins_ms, name_check_ms) = (None, 0, 0);
-            let mut kind = Kind {
-                rule,
-                directory,
-                pool,
-                socket,
-                name,
-                watched,
-                look_ms,
-                begins_ms,
-                name_check_ms,
-                responders,
-            };
-            kind.listen().map_err(|error| fails(&rule.socket, error))?;
-            kinds.push(kind);
+    pub(super) fn listen(&mut self) -> Result<(), String> {
+        let listened = self.listen_for_all();
+        if listened.is_err() {
+            // Who had the name before sees that it is lost.
+            self.kinds.iter().filter_map(|kind| kind.name.as_ref()).for_each(SocketName::unlink);
+            remove_directory(self.directory);
         }
-        let mut manager = Manager { kinds, directory };
-        manager.go_on(mechanism);
-        Ok(manager)
+        listened
+    }
+
+    fn listen_for_all(&mut self) -> Result<(), String> {
+        let fails =
+            |kind: &Kind<'_>, error: io::Error| format!("{}: {error}", kind.rule.socket.display());
+        let unnamed = |kind: &Kind<'_>| kind.unnamed().map_err(|error| fails(kind, error));
+        let unnamed = self.kinds.iter().map(unnamed).collect::<Result<Vec<_>, _>>()?;
+        for (kind, unnamed) in self.kinds.iter_mut().zip(unnamed) {
+            kind.take_name(unnamed).map_err(|error| fails(kind, error))?;
+        }
+        Ok(())
+    }
+
+    /// Another process has taken names over and is given up: those that lead elsewhere lead here
+    /// again.
+    pub(super) fn take_names(&mut self, mechanism: &mut dyn Readiness) {
+        for kind in &mut self.kinds {
+            if !kind.name.as_ref().is_some_and(SocketName::is_held) {
+                kind.give_up(mechanism, clock::monotonic_ms());
+            }
+        }
+        self.go_on(mechanism);
     }
 
     /// When there is something to be done again, if nothing else happens.
@@ -244,12 +249,39 @@ impl<'a> Manager<'a> {
     }
 }
 
-impl Kind<'_> {
+impl<'a> Kind<'a> {
+    fn new(rule: &'a PoolRule, directory: &'a Path) -> Kind<'a> {
+        let PoolSettings { processes_min, processes_max, idle_ms, .. } = rule.settings;
+        let bounds = Bounds { least: processes_min, most: processes_max, idle_ms };
+        Kind {
+            rule,
+            directory,
+            pool: Pool::new(bounds),
+            socket: None,
+            name: None,
+            watched: false,
+            look_ms: None,
+            begins_ms: 0,
+            name_check_ms: 0,
+            responders: Vec::new(),
+        }
+    }
+
     fn listen(&mut self) -> io::Result<()> {
+        let unnamed = self.unnamed()?;
+        self.take_name(unnamed)
+    }
+
+    /// A socket that has not its name yet.
+    fn unnamed(&self) -> io::Result<Unnamed> {
         if self.rule.socket.starts_with(self.directory) {
             make_private_directory(self.directory)?;
         }
-        let (socket, name) = SocketName::listen(&self.rule.socket, BACKLOG)?;
+        Unnamed::listen(&self.rule.socket, BACKLOG)
+    }
+
+    fn take_name(&mut self, unnamed: Unnamed) -> io::Result<()> {
+        let (socket, name) = unnamed.take_name()?;
         (self.socket, self.name) = (Some(socket), Some(name));
         self.watched = false;
         self.name_check_ms = clock::monotonic_ms() + NAME_CHECKED_MS;
@@ -318,18 +350,23 @@ impl Kind<'_> {
         }
     }
 
-    /// A socket without its name is given up, and those who have it with it: no client finds them.
+    /// A socket that has lost its name is given up.
     fn check_name(&mut self, mechanism: &mut dyn Readiness, now_ms: u64) {
         if now_ms < self.name_check_ms {
             return;
         }
         self.name_check_ms = now_ms + NAME_CHECKED_MS;
         if self.socket.is_some() && self.name.as_ref().is_some_and(SocketName::is_lost) {
-            self.deafen(mechanism);
-            for number in self.pool.retire_all(now_ms + GRACE_MS) {
-                if let Some(process) = self.process(number) {
-                    program::end_group(process, false);
-                }
+            self.give_up(mechanism, now_ms);
+        }
+    }
+
+    /// Gives the socket up, and those who have it with it: no client finds them. Another follows.
+    fn give_up(&mut self, mechanism: &mut dyn Readiness, now_ms: u64) {
+        self.deafen(mechanism);
+        for number in self.pool.retire_all(now_ms + GRACE_MS) {
+            if let Some(process) = self.process(number) {
+                program::end_group(process, false);
             }
         }
     }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use flyball_sys::channel::{self, Channel};
 use flyball_sys::clock;
@@ -17,7 +18,7 @@ use flyball_sys::executable::Executable;
 use flyball_sys::file::{self, Failure, Links};
 use flyball_sys::intake::{Inbox, Intake};
 use flyball_sys::owned::Owned;
-use flyball_sys::process::{self, Ending};
+use flyball_sys::process::{self, Ending, ProcessId};
 use flyball_sys::program::{self, Group, Program, ProgramLimits};
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::say;
@@ -178,12 +179,15 @@ pub struct Spawner {
     responders: Vec<PoolRule>,
     /// Where sockets of responders are that nobody has named.
     directory: PathBuf,
+    /// A process of it has begun before.
+    was_ready: AtomicBool,
 }
 
 impl Spawner {
     pub(super) fn new(rules: Vec<Rule>, responders: Vec<PoolRule>, directory: PathBuf) -> Spawner {
         let (door, intake) = (OnceLock::new(), Intake::default());
-        Spawner { door, intake, rules, responders, directory }
+        let was_ready = AtomicBool::new(false);
+        Spawner { door, intake, rules, responders, directory, was_ready }
     }
 
     /// Waits until the responders that it manages can be reached, at most for a few seconds.
@@ -198,9 +202,24 @@ impl Spawner {
         let mut why = [0; 1024];
         match self.intake.hear(&mut why, READY_MS_MAX)? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            1 => Ok(()),
+            1 => {
+                self.was_ready.store(true, Relaxed);
+                Ok(())
+            }
             n => Err(io::Error::other(String::from_utf8_lossy(&why[..n]).into_owned())),
         }
+    }
+
+    /// Has the sockets of its responders take their names again, which those of another process
+    /// may have taken meanwhile. Blocks, as [`Spawner::wait_until_ready`].
+    ///
+    /// # Errors
+    /// When the process does not answer.
+    pub fn take_names(&self, process: ProcessId) -> io::Result<()> {
+        if !self.responders.is_empty() {
+            process::ask_to_take_names(process);
+        }
+        self.wait_until_ready()
     }
 
     /// Asks for a program with these pipe ends, and gives its leash: it tells what became of the
@@ -264,13 +283,15 @@ impl Spawner {
         let mut mechanism = readiness::open("epoll")?;
         let mut inbox = Inbox::open(way, REQUESTS, &mut *mechanism)?;
         mechanism.add(signals.as_fd(), SIGNALS, Interest::READ)?;
-        let manager = match Manager::open(&self.responders, &self.directory, &mut *mechanism) {
-            Ok(manager) => manager,
-            Err(why) => {
-                way.send(why.as_bytes(), None)?;
-                return Err(io::Error::other(why));
-            }
-        };
+        let mut manager = Manager::new(&self.responders, &self.directory);
+        // Later what cannot be had is tried again, and keeps no program of others from running.
+        if !self.was_ready.load(Relaxed)
+            && let Err(why) = manager.listen()
+        {
+            way.send(why.as_bytes(), None)?;
+            return Err(io::Error::other(why));
+        }
+        manager.go_on(&mut *mechanism);
         // The master may not listen.
         let _ = way.send(READY, None);
         let record = vec![0; RECORD_BYTES_MAX];
@@ -285,8 +306,13 @@ impl Spawner {
                     SIGNALS => {
                         // The master ends this process by closing the way.
                         while let Some(signal) = signals.next() {
-                            if signal == Signal::Child {
-                                office.reap();
+                            match signal {
+                                Signal::Child => office.reap(),
+                                Signal::TakeNames => {
+                                    office.manager.take_names(&mut *office.mechanism);
+                                    let _ = way.send(READY, None);
+                                }
+                                _ => {}
                             }
                         }
                     }
