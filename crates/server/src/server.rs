@@ -85,6 +85,18 @@ impl Setup {
         })
     }
 
+    /// The same with the roots of its sites opened again. What cannot be opened now stays what it
+    /// was, so that no user keeps the roots of others from being replaced. Blocks on the disk.
+    ///
+    /// # Errors
+    /// When the rights of the workers' user cannot be taken, or descriptors are out.
+    pub(crate) fn with_roots_of_now(&self) -> Result<Setup, String> {
+        let (sites, rights) = (&self.settings.sites, self.confinement.rights());
+        let sites = Sites::open_after(Earlier::Same(&self.sites), sites, &rights)
+            .map_err(|error| error.to_string())?;
+        Ok(Setup { sites: Arc::new(sites), ..self.clone() })
+    }
+
     /// The same after a change of the settings, where `before` has a log process already that
     /// writes what these settings want written: only how a line looks may differ.
     pub(crate) fn keep_log_of(&mut self, before: &Setup) {

@@ -57,6 +57,7 @@ mod sent_files;
 mod urls;
 
 use ahead::Ahead;
+use earlier::Backends;
 pub use earlier::Earlier;
 use file_answers::Source;
 pub(crate) use modules::FilePart;
@@ -124,7 +125,7 @@ struct Site {
     index: Arc<[String]>,
     types: Types,
     access: Option<Access>,
-    gates: Gates,
+    gates: Arc<Gates>,
     modules: Modules,
     policy: CodingPolicy,
     settings: SiteSettings,
@@ -149,16 +150,17 @@ impl Sites {
         settings: &[SiteSettings],
         rights: &Rights,
     ) -> io::Result<Sites> {
-        let (gates, spawner) = Gates::open(settings, rights)?;
+        let Backends { gates, spawner, spool } = Backends::open_after(earlier, settings, rights)?;
         let (mut modules_before, mut kept, mut tries) = (0, Vec::new(), earlier.tries());
-        let open = |(number, (site, gates)): (usize, (&SiteSettings, Gates))| {
+        let open = |(number, (site, gates)): (usize, (&SiteSettings, Arc<Gates>))| {
             let same = earlier.same(number);
             let first = modules_before;
             modules_before += site.modules.len();
             let links = site.symlinks.links();
             let types = Types::new(&site.types, &site.charset);
             let policy = CodingPolicy::new(&site.compress);
-            let routes = SiteRoutes::open(site, links, rights, same.map(|same| &same.routes))?;
+            let was = same.map(|same| &same.routes);
+            let routes = SiteRoutes::open(site, links, rights, (was, &mut kept))?;
             let users = Users::of(&site.access.auth);
             let was = || same?.access.as_ref()?.users().map(Some);
             let users = or_before(users, was, &mut kept)?;
@@ -182,7 +184,7 @@ impl Sites {
         let has_restrictions = sites.iter().any(|site| site.access.is_some());
         let modules = sites.iter().flat_map(|site| site.modules.all()).cloned().collect();
         let (hosts, load) = (Hosts::new(settings), Load::new());
-        let (spool, rights) = (None, rights.clone());
+        let rights = rights.clone();
         Ok(Sites { hosts, sites, modules, has_restrictions, load, spawner, spool, rights, kept })
     }
 

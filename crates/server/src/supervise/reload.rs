@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flyball_arch::registry;
 use flyball_arch::settings::{AdminAddress, Settings};
-use flyball_site::{Earlier, Sites};
+use flyball_site::Earlier;
 use flyball_sys::error_log::Level;
 use flyball_sys::{clock, net, process, say};
 
@@ -59,7 +59,7 @@ impl Master {
             format!("the configuration is not loaded and nothing changes: {why}")
         })?;
         let begun_ms = clock::monotonic_ms();
-        self.renew_by(settings, |sites| Earlier::Other(sites))
+        self.renew_by(settings)
             .map_err(|why| format!("the configuration is not used and nothing changes: {why}"))?;
         for warning in self.server.warnings() {
             say!(Level::Warn, "warning: {warning}");
@@ -76,22 +76,17 @@ impl Master {
         ))
     }
 
-    /// Begins a new generation by these settings, whose sites take over from those that are open
-    /// what `earlier` says.
+    /// Begins a new generation by these settings.
     ///
     /// # Errors
     /// Why all stays as it is.
-    pub(super) fn renew_by(
-        &mut self,
-        settings: Settings,
-        earlier: fn(&Sites) -> Earlier<'_>,
-    ) -> Result<(), String> {
+    fn renew_by(&mut self, settings: Settings) -> Result<(), String> {
         let architecture = registry::find(&settings.arch)
             .ok_or_else(|| format!("there is no architecture {}", settings.arch))?;
         // Nothing else of what there was may be held by this function: children that are forked
         // meanwhile would hold it for all their lives.
         let before = Arc::clone(&self.server.setup.settings);
-        let earlier = earlier(&self.server.setup.sites);
+        let earlier = Earlier::Other(&self.server.setup.sites);
         let mut next = Setup::open(architecture, settings, earlier)?;
         next.keep_log_of(&self.server.setup);
         let listening = self.server.listening.rebound(&next.settings)?;

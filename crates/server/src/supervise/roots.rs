@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use flyball_site::Earlier;
 use flyball_sys::error_log::Level;
 use flyball_sys::{clock, say};
 
 use super::Master;
+use super::generations::GENERATIONS_MAX;
 
 /// Least time between two looks, in milliseconds.
 const LOOK_MS_MIN: u64 = 100;
@@ -83,11 +83,11 @@ impl Master {
     /// Begins a generation because a root was replaced. Looks no more before `due_ms`.
     fn renew_for(&mut self, root: &str, due_ms: u64) {
         self.root_watch.due_ms = due_ms;
-        // What was changed by hand holds for the next generation too.
-        let (settings, changed) = ((*self.server.setup.settings).clone(), self.changed.clone());
-        match self.renew_by(settings, |sites| Earlier::Same(sites)) {
+        let next = self.server.setup.with_roots_of_now();
+        let listening = self.server.listening.clone();
+        match next.and_then(|next| self.renew(next, listening, GENERATIONS_MAX)) {
             Ok(()) => {
-                self.changed = changed;
+                self.due.admin_is_stale = true;
                 self.root_watch.unserved.is(None);
                 let kept = self.server.setup.sites.kept().join("; ");
                 let kept = (!kept.is_empty())

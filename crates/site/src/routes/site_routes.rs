@@ -18,7 +18,7 @@ use super::fields::{FieldRules, RuleSet};
 use super::images::Images;
 use super::language::Preferences;
 use super::neighbours::Neighbours;
-use super::opening;
+use super::opening::{self, or_before};
 use super::pattern::{Pattern, write_canonical};
 use super::perfect_hash::PerfectHash;
 use super::redirects::Redirects;
@@ -53,7 +53,7 @@ pub(crate) struct Place {
 }
 
 /// A directory beneath which files are looked for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Root {
     directory: Arc<OwnedFd>,
     name: PathBuf,
@@ -61,6 +61,14 @@ struct Root {
     url: Option<Box<str>>,
     /// It is a user's, and not the settings'.
     is_users: bool,
+}
+
+/// What users show.
+struct UserRoots {
+    by_name: PerfectHash<u16>,
+    /// Users who have a directory that is closed to the workers' user.
+    closed: Vec<String>,
+    roots: Vec<Root>,
 }
 
 /// The routes of a site.
@@ -87,8 +95,9 @@ pub(crate) struct SiteRoutes {
 }
 
 impl SiteRoutes {
-    /// Opens the roots of a site by these rights, and reads what its routes need. A root that
-    /// cannot be opened is what it was, if it was open before. Blocks on the disk.
+    /// Opens the roots of a site by these rights, and reads what its routes need. What cannot be
+    /// opened is what it was, if it was open before; why is told, but of a root, of which the
+    /// master tells. Blocks on the disk.
     ///
     /// # Errors
     /// What cannot be opened or read, and why.
@@ -96,7 +105,7 @@ impl SiteRoutes {
         site: &SiteSettings,
         links: Links,
         rights: &Rights,
-        was: Option<&SiteRoutes>,
+        (was, kept): (Option<&SiteRoutes>, &mut Vec<String>),
     ) -> io::Result<SiteRoutes> {
         let routes = &site.routes;
         let open = |name: &Path, url| Root::open(name, url, rights, was);
@@ -112,17 +121,13 @@ impl SiteRoutes {
             roots.push(open(&alias.root, Some(path))?);
         }
         aliases.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
-        let mut closed_users = Vec::new();
-        let users = match &routes.user_directories {
-            Some(directory) => {
-                let found = find_users(routes)?;
-                let open = || Ok(open_users(found, directory, links, &mut roots));
-                let (entries, closed) = rights.hold(open)?;
-                closed_users = closed;
-                Some(hashed(routes, entries)?)
-            }
-            None => None,
-        };
+        let (mut closed_users, mut users) = (Vec::new(), None);
+        if let Some(directory) = &routes.user_directories {
+            let opened = UserRoots::open(routes, directory, links, (rights, roots.len()));
+            let opened = or_before(opened, || was?.user_roots(), kept)?;
+            (closed_users, users) = (opened.closed, Some(opened.by_name));
+            roots.extend(opened.roots);
+        }
         let patterns: Vec<Pattern> =
             routes.headers.iter().filter_map(|rule| Pattern::parse(&rule.path).ok()).collect();
         let mut sent = Vec::new();
@@ -150,6 +155,12 @@ impl SiteRoutes {
             languages: routes.languages.clone().into(),
             images: routes.image_neighbours,
         })
+    }
+
+    /// What users show, to be shown at the same numbers.
+    fn user_roots(&self) -> Option<UserRoots> {
+        let roots = self.roots.iter().filter(|root| root.is_users).cloned().collect();
+        Some(UserRoots { by_name: self.users.clone()?, closed: self.closed_users.clone(), roots })
     }
 
     /// All roots; the first is that of the site.
@@ -364,7 +375,6 @@ impl Root {
     ) -> io::Result<Root> {
         let directory = opening::directory(name, rights).map(Arc::new);
         let before = || was?.roots.iter().find(|root| !root.is_users && root.name == name);
-        // The master tells of a root that is closed.
         let directory = directory
             .or_else(|error| before().map(|root| Arc::clone(&root.directory)).ok_or(error))?;
         Ok(Root { directory, name: name.to_owned(), url: url.map(Into::into), is_users: false })
@@ -379,6 +389,22 @@ fn find_users(routes: &RouteSettings) -> io::Result<Vec<User>> {
     Ok(users(&String::from_utf8_lossy(&table), routes.user_id_min))
 }
 
+impl UserRoots {
+    /// Opens the directories of users; the first is the root of the number `first`.
+    fn open(
+        routes: &RouteSettings,
+        directory: &Path,
+        links: Links,
+        (rights, first): (&Rights, usize),
+    ) -> io::Result<UserRoots> {
+        let found = find_users(routes)?;
+        let open = || Ok(open_users(found, directory, links));
+        let (names, roots, closed) = rights.hold(open)?;
+        let entries = names.into_iter().zip((first..).map(|number| number as u16)).collect();
+        Ok(UserRoots { by_name: hashed(routes, entries)?, closed, roots })
+    }
+}
+
 /// Opens the directories of all users that have one; those users and their roots, and the users
 /// whose directory is closed. A user decides about nothing but what is shown of that user: whatever
 /// fails is no error.
@@ -386,9 +412,8 @@ fn open_users(
     users: Vec<User>,
     directory: &Path,
     links: Links,
-    roots: &mut Vec<Root>,
-) -> (Vec<(String, u16)>, Vec<String>) {
-    let (mut entries, mut closed) = (Vec::new(), Vec::new());
+) -> (Vec<String>, Vec<Root>, Vec<String>) {
+    let (mut names, mut roots, mut closed) = (Vec::new(), Vec::new(), Vec::new());
     for user in users {
         // One whose home keeps others out shows nothing, and need not have such a directory.
         let Ok(home) = file::open_root(&user.home) else { continue };
@@ -406,12 +431,12 @@ fn open_users(
             url: Some(format!("/~{}", user.name).into()),
             is_users: true,
         });
-        entries.push((user.name, roots.len() as u16 - 1));
-        if entries.len() > USER_DIRECTORIES_MAX {
+        names.push(user.name);
+        if names.len() > USER_DIRECTORIES_MAX {
             break;
         }
     }
-    (entries, closed)
+    (names, roots, closed)
 }
 
 /// The users by name.

@@ -1,9 +1,14 @@
 //! What sites take over from those that were open before.
 
+use std::io;
 use std::sync::Arc;
+
+use flyball_sys::sandbox::Rights;
 
 use super::{Site, Sites};
 use crate::access::Tries;
+use crate::backend::{Gates, Spawner, Spool};
+use crate::settings::SiteSettings;
 
 /// What was open before.
 #[derive(Clone, Copy, Debug)]
@@ -12,8 +17,36 @@ pub enum Earlier<'a> {
     Nothing,
     /// Sites of other settings: logins that were tried still count.
     Other(&'a Sites),
-    /// Sites of the same settings: besides, what cannot be opened now stays what it was.
+    /// Sites of the same settings whose roots are opened again: besides, what cannot be opened now
+    /// stays what it was, and backends go on.
     Same(&'a Sites),
+}
+
+/// The backends of each site, and what is behind them.
+pub(super) struct Backends {
+    pub(super) gates: Vec<Arc<Gates>>,
+    pub(super) spawner: Option<Arc<Spawner>>,
+    pub(super) spool: Option<Arc<Spool>>,
+}
+
+impl Backends {
+    /// Those that go on, or else new ones.
+    ///
+    /// # Errors
+    /// What is missing of new ones.
+    pub(super) fn open_after(
+        earlier: Earlier<'_>,
+        settings: &[SiteSettings],
+        rights: &Rights,
+    ) -> io::Result<Backends> {
+        if let Earlier::Same(Sites { sites, spawner, spool, .. }) = earlier {
+            let gates = sites.iter().map(|site| Arc::clone(&site.gates)).collect();
+            return Ok(Backends { gates, spawner: spawner.clone(), spool: spool.clone() });
+        }
+        let (gates, spawner) = Gates::open(settings, rights)?;
+        let gates = gates.into_iter().map(Arc::new).collect();
+        Ok(Backends { gates, spawner, spool: None })
+    }
 }
 
 impl<'a> Earlier<'a> {

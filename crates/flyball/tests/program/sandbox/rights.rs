@@ -3,9 +3,10 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-use crate::common::{Launch, Server, get, last_get, signal, text, wait_for, within};
+use crate::common::{Launch, Server, get, last_get, signal, text, wait_for, within, write_script};
 use flyball_sys::process::is_root;
 use tempfile::TempDir;
 
@@ -180,6 +181,78 @@ fn what_one_user_closes_keeps_no_root_of_others_from_being_replaced() {
     signal(server.master(), "HUP");
     server.errors.wait_for("the reload", |said| said.contains("nothing changes:"));
     assert_eq!(page(&server), b"second");
+}
+
+/// What bob takes away, and the lines that name it: those of the server, and of bob's site.
+fn what_may_be_gone(directory: &TempDir) -> Vec<(&'static str, String, String)> {
+    let at = |name: &str| text(&within(directory, name)).to_owned();
+    let of_site = |gone, lines: String| (gone, String::new(), lines);
+    let of_server = |line: String| ("bob/dir", line, String::new());
+    let dir = at("bob/dir");
+    let fastcgi = "[[site.fastcgi]]\npath = \"/app\"\nsocket = \"unix:";
+    let users = "user-directories = \"inner\"\nuser-table = ";
+    vec![
+        of_site("bob/dir", format!("{fastcgi}/none\"\nsendfile-roots = [{dir:?}]\n")),
+        of_site("bob/dir", format!("[[site.cgi]]\npath = \"/cgi\"\nroot = {dir:?}\n")),
+        of_site("bob/dir/p", format!("[[site.cgi]]\npath = \"/cgi\"\nprogram = \"{dir}/p\"\n")),
+        of_site("bob/run", format!("{fastcgi}{}/s\"\nprogram = \"{dir}/p\"\n", at("bob/run"))),
+        of_site("bob/socket", format!("{fastcgi}{}\"\n", at("bob/socket"))),
+        of_site("bob/users", format!("{users}{:?}\n", at("bob/users"))),
+        of_server(format!("access-log = \"{dir}/log\"\n")),
+        of_server(format!("slow-log = \"{dir}/log\"\n")),
+        of_server(format!("admin = \"unix:{dir}/admin\"\n")),
+        of_server(format!("pid-file = \"{dir}/pid\"\n")),
+    ]
+}
+
+#[test]
+fn what_is_named_and_gone_keeps_no_root_of_others_from_being_replaced() {
+    let kinds = shared_machine().map(|directory| what_may_be_gone(&directory).len());
+    for number in 0..kinds.unwrap_or_default() {
+        let Some(directory) = shared_machine() else { return };
+        let at = |name: &str| within(&directory, name);
+        for name in ["bob/dir", "bob/run", "bob/inner", "carol"] {
+            fs::create_dir(at(name)).expect("a directory can be made");
+        }
+        chown(at("bob/run"), Some(WORKER), Some(WORKER)).expect("the superuser gives away");
+        write_script(&at("bob/dir/p"), "exec sleep 1000");
+        let users = format!("bob:x:{BOB}:1::{}:/x\n", text(&at("bob")));
+        for (name, words) in
+            [("bob/users", &*users), ("bob/inner/page.txt", "home"), ("carol/page.txt", "first")]
+        {
+            fs::write(at(name), words).expect("a file can be written");
+        }
+        let _listens = UnixListener::bind(at("bob/socket")).expect("a socket can be made");
+        let (gone, of_server, of_bob) = what_may_be_gone(&directory).swap_remove(number);
+        let bob = site(&at("bob/site")) + "hosts = [\"bob\"]\n";
+        let lines = format!("{of_server}{}{bob}{of_bob}", site(&at("carol")));
+        let server = launch(&directory, &lines).start();
+        assert_eq!(page(&server), b"first");
+        let away = at("bob/away");
+        fs::rename(at(gone), &away).expect("it can be renamed");
+        if gone == "bob/socket" {
+            fs::write(at(gone), "no socket").expect("a file can be written");
+        }
+        fs::rename(at("carol"), at("old")).expect("it can be renamed");
+        fs::create_dir(at("carol")).expect("a directory can be made");
+        fs::write(at("carol/page.txt"), "second").expect("a file can be written");
+        wait_for(&lines, || (page(&server) == b"second").then_some(()));
+        if gone == "bob/users" {
+            let ask = "GET /~bob/page.txt HTTP/1.1\r\nHost: bob\r\n\r\n";
+            assert_eq!(server.connect().ask(ask).body, b"home");
+            let says = |said: &str| said.contains("again stays what it was: ");
+            server.errors.wait_for("what is kept", says);
+        }
+        // Who asks for a reload is told.
+        signal(server.master(), "HUP");
+        server.errors.wait_for(&lines, |said| said.contains("nothing changes:"));
+        assert_eq!(page(&server), b"second");
+        if gone == "bob/run" {
+            // What is put back is used again.
+            fs::rename(&away, at(gone)).expect("it can be renamed");
+            wait_for("the socket", || UnixStream::connect(at("bob/run/s")).ok());
+        }
+    }
 }
 
 #[test]
