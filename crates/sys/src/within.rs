@@ -7,7 +7,8 @@
 //! Beneath a root its rules for links hold instead. Whether a file lies beneath a root is no matter
 //! of its name: a link or `..` may lead there. The directories that a walk comes through are
 //! compared with the roots by device and inode, and each of them has the rules of the nearest root
-//! at or above it. A link that leads from outside into a root is one of that root as well.
+//! at or above it. A link that leads from outside into a root is one of that root as well, and one
+//! that leads out of all roots is judged as if it lay outside too.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -69,8 +70,10 @@ pub fn lead_within(path: &Path, rules: impl Fn(Node) -> Option<Links>) -> io::Re
     let led = lead(path, &mut way)?.ok_or(io::ErrorKind::NotFound)?;
     is_outside_proc(led.found.as_fd())?;
     let owner = fstat(&led.found)?.st_uid;
-    if let Some((link, _)) = way.others.iter().find(|(_, maker)| *maker != owner) {
-        return Err(not_followed(link));
+    let is_beneath = way.nearest().is_some();
+    let counts = |other: &&Other| !(other.is_beneath && is_beneath) && other.maker != owner;
+    if let Some(other) = way.others.iter().find(counts) {
+        return Err(not_followed(&other.link));
     }
     match way.nearest() {
         Some((_, Links::Deny)) if way.is_by_link => Err(io::Error::from_raw_os_error(libc::ELOOP)),
@@ -122,8 +125,16 @@ struct ByRules<R> {
     kept_in: usize,
     /// As [`Within::is_by_link`].
     is_by_link: bool,
-    /// Followed links of other users, and whose they are.
-    others: Vec<(PathBuf, u32)>,
+    /// Followed links of other users.
+    others: Vec<Other>,
+}
+
+/// A link of another user.
+struct Other {
+    link: PathBuf,
+    maker: u32,
+    /// Whether it lies beneath a root, whose rules let it be followed.
+    is_beneath: bool,
 }
 
 impl<R: Fn(Node) -> Option<Links>> ByRules<R> {
@@ -191,9 +202,11 @@ impl<R: Fn(Node) -> Option<Links>> Way for ByRules<R> {
         match nearest {
             Some((_, Links::Deny)) => return Err(io::Error::from_raw_os_error(libc::ELOOP)),
             Some((at, Links::Beneath)) => self.kept_in = self.kept_in.max(at + 1),
-            Some((_, Links::Follow)) => {}
-            None if is_own(about) => {}
-            None => self.others.push((name.to_owned(), about.st_uid)),
+            Some((_, Links::Follow)) | None => {}
+        }
+        if !is_own(about) {
+            let (link, is_beneath) = (name.to_owned(), nearest.is_some());
+            self.others.push(Other { link, maker: about.st_uid, is_beneath });
         }
         Ok(())
     }
@@ -373,6 +386,11 @@ mod tests {
         assert!(read("root/near", None).is_err());
         assert!(read("root/near", Some(Links::Beneath)).is_ok());
         assert!(read("root/near", Some(Links::Deny)).is_err());
+        // Where they let it lead out of the root, its owner decides again.
+        lchown(base.join("root/out"), Some(61_002), None).unwrap();
+        assert!(read("root/out", Some(Links::Follow)).is_err());
+        lchown(base.join("root/out"), Some(61_001), None).unwrap();
+        assert!(read("root/out", Some(Links::Follow)).is_ok());
     }
 
     #[test]
