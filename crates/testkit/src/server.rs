@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, Receiver};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -141,10 +143,11 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
-/// A user for the workers of this test process alone, whatever other suites run: rings count as
-/// locked memory, of which the processes of a user have an amount together (RLIMIT_MEMLOCK).
+/// A user for the workers of one server: rings count as locked memory, of which the processes of a
+/// user have an amount together (RLIMIT_MEMLOCK), and eight tests have many servers.
 fn own_user() -> u32 {
-    61_000 + std::process::id() % 1_000
+    static SERVERS: AtomicU32 = AtomicU32::new(0);
+    100_000 + std::process::id() % 10_000 * 1_000 + SERVERS.fetch_add(1, Relaxed) % 1_000
 }
 
 /// Ctrl-C, as a terminal sends it to all of the group that this process leads.
