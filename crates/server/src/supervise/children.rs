@@ -276,17 +276,13 @@ impl Master {
         self.start(self.children.len() - 1)
     }
 
-    /// The process of this spawner goes on: what a generation that was given up has taken over is
-    /// its own again.
+    /// The process of this spawner goes on: the names that a generation which was given up has
+    /// taken over are its own again. Until then they lead to the sockets of that generation.
     fn give_names_back(&self, spawner: &Arc<Spawner>) {
         let is_it =
             |child: &&Child| child.spawner.as_ref().map(Weak::as_ptr) == Some(Arc::as_ptr(spawner));
         let process = self.children.iter().find(is_it).and_then(|child| child.process);
-        if let Some(process) = process
-            && let Err(error) = spawner.take_names(process)
-        {
-            say!(Level::Error, "{}: {error}", name(Role::Spawner));
-        }
+        process.map(process::ask_to_take_names);
     }
 
     /// Retires the children of a role but for one; whether that one is there.

@@ -18,7 +18,7 @@ use flyball_sys::executable::Executable;
 use flyball_sys::file::{self, Failure, Links};
 use flyball_sys::intake::{Inbox, Intake};
 use flyball_sys::owned::Owned;
-use flyball_sys::process::{self, Ending, ProcessId};
+use flyball_sys::process::{self, Ending};
 use flyball_sys::program::{self, Group, Program, ProgramLimits};
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::say;
@@ -210,18 +210,6 @@ impl Spawner {
         }
     }
 
-    /// Has the sockets of its responders take their names again, which those of another process
-    /// may have taken meanwhile. Blocks, as [`Spawner::wait_until_ready`].
-    ///
-    /// # Errors
-    /// When the process does not answer.
-    pub fn take_names(&self, process: ProcessId) -> io::Result<()> {
-        if !self.responders.is_empty() {
-            process::ask_to_take_names(process);
-        }
-        self.wait_until_ready()
-    }
-
     /// Asks for a program with these pipe ends, and gives its leash: it tells what became of the
     /// program, which is ended when the leash is dropped before [`leave`]. Never blocks.
     pub(super) fn start(
@@ -310,7 +298,6 @@ impl Spawner {
                                 Signal::Child => office.reap(),
                                 Signal::TakeNames => {
                                     office.manager.take_names(&mut *office.mechanism);
-                                    let _ = way.send(READY, None);
                                 }
                                 _ => {}
                             }

@@ -150,8 +150,9 @@ fn a_generation_that_is_taken_back_gives_the_sockets_back_at_once() {
         }
     };
     errors.wait_for("the way back", |said| said.contains("sped failed; sped runs again as before"));
-    let back = running.socket();
-    assert!(back.is_some() && back != failed, "{}", errors.so_far());
+    // There is no moment at which nothing listens.
+    let socket = || running.socket().unwrap_or_else(|| panic!("{}", errors.so_far()));
+    let back = wait_for("the socket", || Some(socket()).filter(|now| Some(*now) != failed));
     // The one that failed has gone, and nothing of it has the name.
     let sleeping = || {
         let is_it = |pid: &u32| {
@@ -160,8 +161,10 @@ fn a_generation_that_is_taken_back_gives_the_sockets_back_at_once() {
         };
         descendants(running.server.master()).into_iter().filter(is_it).count()
     };
-    wait_for("one responder", || (sleeping() == 1).then_some(()));
-    assert_eq!(running.socket(), back, "{}", errors.so_far());
+    wait_for("one responder", || {
+        assert_eq!(socket(), back, "{}", errors.so_far());
+        (sleeping() == 1).then_some(())
+    });
 }
 
 #[test]
