@@ -1,4 +1,7 @@
-//! Sans-IO HTTP/1.x: heads, framing, conditionals, ranges, limits and the connection machine.
+//! Sans-IO HTTP: messages, conditionals, ranges and limits, and the machine of HTTP/1.x.
+//!
+//! A message is no text of a protocol: a [`Head`] is offsets of its parts, an [`Answer`] a status,
+//! fields and a body. [`scan`], [`framing`], [`body`] and [`h1`] know how HTTP/1 writes them.
 //!
 //! Nothing here opens a socket, reads a file, looks at a clock or starts a thread. Bytes, time and
 //! answers come in as arguments; what the connection wants next comes out as data. Every

@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 
 use crate::error::Refusal;
-use crate::field::{Line, Lines, Name, Span, is_token, trim};
+use crate::field::{Line, Lines, Name, Span, is_token};
 use crate::framing::Hop;
 use crate::head::{Head, Method, Version};
 use crate::limits::Limits;
@@ -122,11 +122,12 @@ pub fn parse_head(bytes: &[u8], limits: &Limits, head: &mut Head) -> Result<Hop,
 
 /// The field lines of a head, of a request or an answer.
 pub(crate) fn read_fields(bytes: &[u8], parsed: &[httparse::Header<'_>], fields: &mut Lines) {
+    // The parser has taken off the white space around values.
     fields.fill(parsed.iter().map(|field| {
         let name = field.name.as_bytes();
         Line {
             name: Span::within(bytes, name),
-            value: Span::within(bytes, trim(field.value)),
+            value: Span::within(bytes, field.value),
             known: Name::from_bytes(name),
         }
     }));

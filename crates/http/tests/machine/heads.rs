@@ -262,6 +262,15 @@ fn a_head_is_refused_alike_wherever_it_is_split_at_each_limit() {
 }
 
 #[test]
+fn white_space_around_a_value_is_no_part_of_it() {
+    let bytes = b"GET / HTTP/1.0\r\nA: \t b c\t \r\nB:\r\nRange: \r\nC:d\r\n\r\n";
+    let (head, _) = read(bytes, [bytes.len()]).unwrap().unwrap();
+    let values = head.request(bytes).fields().map(|(_, value)| value).collect::<Vec<_>>();
+    assert_eq!(values, [&b"b c"[..], b"", b"", b"d"]);
+    assert_eq!(head.request(bytes).value(Name::Range), Some(&b""[..]));
+}
+
+#[test]
 fn a_request_that_is_put_together_is_held_to_what_clients_are_held_to() {
     let draft = || Draft::new(b"GET", b"/a?b").field(b"Host", b"c:1");
     let owned = draft().field(b"Range", b" bytes=0-1 ").field(b"X-A", b"").done().unwrap();
