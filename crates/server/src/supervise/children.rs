@@ -282,7 +282,7 @@ impl Master {
         let is_it =
             |child: &&Child| child.spawner.as_ref().map(Weak::as_ptr) == Some(Arc::as_ptr(spawner));
         let process = self.children.iter().find(is_it).and_then(|child| child.process);
-        process.map(process::ask_to_take_names);
+        process.into_iter().for_each(process::ask_to_take_names);
     }
 
     /// Retires the children of a role but for one; whether that one is there.
