@@ -172,6 +172,8 @@ fn a_socket_that_cannot_be_made_again_keeps_no_other_from_its_responders() {
     let running = Running::with("his/socket");
     let before = running.first_socket();
     let his = within(&running.directory, "his");
+    let again = || UnixStream::connect(his.join("socket")).ok();
+    wait_for("the socket of the second table", again);
     fs::rename(&his, within(&running.directory, "away")).expect("it can be renamed");
     let spawner = || {
         let parent = |pid: u32| crate::common::proc_status(pid, "PPid")?.parse::<u32>().ok();
@@ -184,6 +186,5 @@ fn a_socket_that_cannot_be_made_again_keeps_no_other_from_its_responders() {
     signal(wait_for("the process that starts programs", spawner), "KILL");
     wait_for("the other socket", || running.socket().filter(|now| *now != before));
     fs::create_dir(&his).expect("a directory can be made");
-    let again = || UnixStream::connect(his.join("socket")).ok();
     wait_for("the socket whose directory is there again", again);
 }
