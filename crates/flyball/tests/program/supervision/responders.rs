@@ -60,6 +60,14 @@ impl Running {
         wait_for("the socket", || self.socket())
     }
 
+    /// A worker of a generation, if there is one.
+    fn worker(&self, generation: u64) -> Option<u64> {
+        let status = ctl(&self.admin(), &["status"]).stdout;
+        let status: serde_json::Value = serde_json::from_slice(&status).ok()?;
+        let mut processes = status["processes"].as_array()?.iter();
+        processes.find(|process| process["generation"] == generation)?["process"].as_u64()
+    }
+
     /// The socket that has the name of the first table, if it listens.
     fn socket(&self) -> Option<u64> {
         let path = within(&self.directory, "app");
@@ -124,15 +132,6 @@ fn a_generation_that_is_taken_back_gives_the_sockets_back_at_once() {
     let running = Running::start();
     let first = running.first_socket();
     let errors = &running.server.errors;
-    let worker = |generation: u64| {
-        wait_for("a worker of that generation", || {
-            let status = ctl(&running.admin(), &["status"]).stdout;
-            let status: serde_json::Value = serde_json::from_slice(&status).ok()?;
-            let mut processes = status["processes"].as_array()?.iter();
-            let worker = processes.find(|process| process["generation"] == generation)?;
-            Some((worker["process"].as_u64()?, status["generation"].as_u64()?))
-        })
-    };
     let mut generation = 1;
     let failed = loop {
         let since = Instant::now();
@@ -140,7 +139,7 @@ fn a_generation_that_is_taken_back_gives_the_sockets_back_at_once() {
         generation += 1;
         let second = running.socket();
         assert!(second.is_some() && second != Some(first), "the new one takes the name over");
-        let (process, _) = worker(generation);
+        let process = wait_for("a worker of that generation", || running.worker(generation));
         signal(process as u32, "ABRT");
         let deaths = |said: &str| said.matches("was ended by signal 6").count();
         errors.wait_for("its death", |said| deaths(said) as u64 == generation - 1);
@@ -173,7 +172,8 @@ fn a_socket_that_cannot_be_made_again_keeps_no_other_from_its_responders() {
     let before = running.first_socket();
     let his = within(&running.directory, "his");
     let again = || UnixStream::connect(his.join("socket")).ok();
-    wait_for("the socket of the second table", again);
+    // Its start is over when there is a worker.
+    wait_for("a worker", || running.worker(1));
     fs::rename(&his, within(&running.directory, "away")).expect("it can be renamed");
     let spawner = || {
         let parent = |pid: u32| crate::common::proc_status(pid, "PPid")?.parse::<u32>().ok();
