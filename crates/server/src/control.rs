@@ -215,6 +215,9 @@ pub(crate) fn reply(admin: &Channel, reply: &Reply) -> io::Result<()> {
     admin.send_now(&record)
 }
 
+/// Times that a request is sent again to an admin process that ends before it reads it.
+const TRIES_MAX: u32 = 5;
+
 /// Asks a running server through its Unix-domain socket: the status and the text of its answer.
 /// Blocks until it has answered, or until longer than it may take is over.
 ///
@@ -252,14 +255,24 @@ pub fn ask_at(
         ),
         _ => format!("{place}: {error}"),
     };
-    let stream = match admin {
-        AdminAddress::Unix(path) => net::connect_unix(path, timeout),
-        AdminAddress::Tcp(address) => net::connect(*address, timeout),
-    };
-    let stream = stream.map_err(fail)?;
     let request = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    // A socket that has just been connected holds as much.
-    net::send(&stream, request.as_bytes(), false).map_err(fail)?;
+    let mut tries = 0;
+    let stream = loop {
+        let stream = match admin {
+            AdminAddress::Unix(path) => net::connect_unix(path, timeout),
+            AdminAddress::Tcp(address) => net::connect(*address, timeout),
+        };
+        let stream = stream.map_err(fail)?;
+        // A socket that has just been connected holds as much.
+        match net::send(&stream, request.as_bytes(), false) {
+            Ok(_) => break stream,
+            // The process has been replaced since it accepted, and has read nothing.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe && tries < TRIES_MAX => {
+                tries += 1;
+            }
+            Err(error) => return Err(fail(error)),
+        }
+    };
     let mut input = Vec::new();
     let mut client = Client::new(Limits::default());
     client.requested(false);
