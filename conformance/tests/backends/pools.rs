@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::common_programs::on_every_architecture;
-use flyball_testkit::{Launch, Response, Server, as_ourselves, binary, wait};
+use flyball_testkit::{Client, Launch, Response, Server, as_ourselves, binary, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_backend");
 
@@ -463,7 +463,80 @@ fn a_name_that_leads_to_another_responder_leads_no_request_there(architecture: &
     assert_eq!(responders.ask("/app/id").status(), 200, "{}", responders.server.errors());
 }
 
+/// A site whose programs listen at `socket`.
+fn site_at(host: &str, root: &Path, socket: &Path) -> String {
+    format!(
+        "[[site]]\nhosts = {host:?}\nroot = {root:?}\n[[site.fastcgi]]\npath = \"/app\"\n\
+         program = {PROGRAM:?}\nsocket = \"unix:{}\"\nprocesses-min = 1\n",
+        socket.display(),
+    )
+}
+
+/// An answer that may be in chunks.
+fn status_and_text(mut client: Client) -> (u16, String) {
+    let mut response = client.response_head();
+    response.body = match response.field("transfer-encoding") {
+        Some(_) => client.chunks().concat(),
+        None => client.rest(),
+    };
+    (response.status(), response.text().trim().to_owned())
+}
+
+/// What has begun before the reload passed the rules of its own site, and its body is for that
+/// site's program.
+fn a_socket_that_a_reload_gives_to_another_site_gets_no_request_of_before(architecture: &str) {
+    let (directory, first) = place_for_a_socket();
+    let second = directory.path().join("second.sock");
+    let root = tempfile::tempdir().unwrap();
+    let user = as_ourselves();
+    let workers = if architecture == "mp" { "" } else { "workers = 1\n" };
+    let with = |a: &Path, b: &Path| {
+        let sites = site_at("a.example", root.path(), a) + &site_at("b.example", root.path(), b);
+        format!("{user}arch = \"{architecture}\"\nadmin = \"127.0.0.1:0\"\n{workers}{sites}")
+    };
+    let launch = Launch::config(with(&first, &second));
+    let Some(server) = launch.start_where_possible() else { return };
+    let number_of = |host: &str| {
+        let mut client = server.connect();
+        client.send(format!("GET /app/id HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"));
+        let (status, text) = status_and_text(client);
+        assert_eq!(status, 200, "{host}: {}", server.errors());
+        text
+    };
+    // The server has begun with it once it says that it may be sent.
+    let upload = || {
+        let mut client = server.connect();
+        client.send(
+            "POST /app/id HTTP/1.1\r\nHost: a.example\r\nExpect: 100-continue\r\n\
+             Content-Length: 10\r\nConnection: close\r\n\r\n",
+        );
+        assert_eq!(client.response_head().status(), 100);
+        client.send("12345");
+        client
+    };
+    let end = |mut client: Client| {
+        client.send("67890");
+        status_and_text(client)
+    };
+    let before = number_of("a.example");
+    let begun = upload();
+    server.reload_with(&with(&first, &second));
+    let after = number_of("a.example");
+    assert_ne!(before, after);
+    let (status, answered_by) = end(begun);
+    assert_eq!((status, &answered_by), (200, &after), "{}", server.errors());
+    let begun = upload();
+    server.reload_with(&with(&second, &first));
+    let of_b = number_of("b.example");
+    let (status, answered_by) = end(begun);
+    assert_ne!(answered_by, of_b, "{}", server.errors());
+    assert_eq!(status, 503, "{answered_by}: {}", server.errors());
+    assert!(server.errors().contains("its name leads to another socket"), "{}", server.errors());
+    assert_ne!(number_of("a.example"), of_b);
+}
+
 on_every_architecture!([
+    a_socket_that_a_reload_gives_to_another_site_gets_no_request_of_before,
     another_user_who_has_the_name_of_the_socket_is_told_nothing,
     a_name_that_leads_to_another_responder_leads_no_request_there,
 ]);

@@ -25,25 +25,28 @@ const NAME_SHOWN_MAX: usize = 48;
 /// Digits of the number that no other name has, behind the mark.
 const NUMBER_DIGITS: usize = 16;
 
-/// What tells the sockets that are made for one path from all others. A socket is bound by a name
-/// that holds the mark of its path, and keeps that as its address, whatever name it gets and
-/// whatever leads to it. The mark follows from the path alone, so that those who connect know it
-/// also of a socket that is made later, or by another version.
+/// What tells the sockets that are made for one purpose from all others. A socket is bound by a name
+/// that holds its mark, and keeps that as its address, whatever name it gets and whatever leads to
+/// it. The mark follows from the path and the purpose alone, so that those who connect know it also
+/// of a socket that is made later, or by another version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark(String);
 
 impl Mark {
-    /// That of the sockets for `path`.
-    pub fn of(path: &Path) -> Mark {
-        // FNV-1a: it is no secret, all that is asked of it is that paths have different ones.
-        let number =
-            path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-                (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-            });
+    /// That of the sockets at `path` that lead to what `purpose` says, in parts whose number is the
+    /// same for all.
+    pub fn of(path: &Path, purpose: &[&[u8]]) -> Mark {
+        let parts = [path.as_os_str().as_bytes()].into_iter().chain(purpose.iter().copied());
+        // FNV-1a: it is no secret, all that is asked of it is that purposes have different ones.
+        // No part holds a NUL.
+        let bytes = parts.flat_map(|part| part.iter().chain(&[0]));
+        let number = bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
         Mark(format!(".{number:016x}."))
     }
 
-    /// Whether this socket is connected to one that has been made for the path by this process's
+    /// Whether this socket is connected to one that has been made for the purpose by this process's
     /// user, or by the superuser. The name may have led elsewhere: also to a socket of the same
     /// user.
     ///
@@ -100,12 +103,12 @@ impl Drop for Bound {
 
 impl Unnamed {
     /// Listens in the directory of `path` for connections of this process's user, which come once
-    /// the socket has its name. Calls on the socket wait.
+    /// the socket has its name, and know it by `mark`. Calls on the socket wait.
     ///
     /// # Errors
     /// `AlreadyExists` when the name is that of something else; as [`check_place`]; as
     /// [`Place::of`]; else as bind(2).
-    pub fn listen(path: &Path, backlog: i32) -> io::Result<Unnamed> {
+    pub fn listen(path: &Path, mark: &Mark, backlog: i32) -> io::Result<Unnamed> {
         // Others connect by the path, whose length has a limit.
         SocketAddrUnix::new(path)?;
         let user = own();
@@ -120,7 +123,7 @@ impl Unnamed {
         let flags = SocketFlags::CLOEXEC;
         let socket =
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        let name = bind(&socket, &place, &Mark::of(path))?;
+        let name = bind(&socket, &place, mark)?;
         let bound = Bound { place: Arc::new(place), name };
         rustix::net::listen(&socket, backlog)?;
         let about = statat(bound.place.directory(), &bound.name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -141,14 +144,6 @@ impl Unnamed {
 }
 
 impl SocketName {
-    /// Listens at `path`.
-    ///
-    /// # Errors
-    /// As [`Unnamed::listen`] and [`Unnamed::take_name`].
-    pub fn listen(path: &Path, backlog: i32) -> io::Result<(OwnedFd, SocketName)> {
-        Unnamed::listen(path, backlog)?.take_name()
-    }
-
     /// Takes the name away, unless another socket has it by now.
     pub fn unlink(&self) {
         let at = self.place.directory();
@@ -310,6 +305,14 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::{UnixListener, UnixStream};
 
+    fn unnamed(path: &Path) -> io::Result<Unnamed> {
+        Unnamed::listen(path, &Mark::of(path, &[]), 4)
+    }
+
+    fn listen(path: &Path) -> io::Result<(OwnedFd, SocketName)> {
+        unnamed(path)?.take_name()
+    }
+
     /// Of this user alone, whatever mask of modes another test has set meanwhile.
     fn own_directory() -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
@@ -321,12 +324,12 @@ mod tests {
     fn a_name_passes_from_one_socket_to_the_next_and_only_its_holder_takes_it_away() {
         let directory = own_directory();
         let path = directory.path().join("s");
-        let (first, its_name) = SocketName::listen(&path, 4).unwrap();
+        let (first, its_name) = listen(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(!has_waiting(&first));
         let mut early = UnixStream::connect(&path).unwrap();
         assert!(has_waiting(&first));
-        let (second, name) = SocketName::listen(&path, 4).unwrap();
+        let (second, name) = listen(&path).unwrap();
         let _late = UnixStream::connect(&path).unwrap();
         assert!(has_waiting(&second));
         its_name.unlink();
@@ -354,14 +357,14 @@ mod tests {
         let directory = own_directory();
         let path = directory.path().join("s");
         let names = || fs::read_dir(directory.path()).unwrap().count();
-        let (first, name) = SocketName::listen(&path, 4).unwrap();
-        let next = Unnamed::listen(&path, 4).unwrap();
+        let (first, name) = listen(&path).unwrap();
+        let next = unnamed(&path).unwrap();
         let _early = UnixStream::connect(&path).unwrap();
         assert!(has_waiting(&first) && name.is_held());
         assert_eq!(names(), 2);
         drop(next);
         assert!(names() == 1 && name.is_held());
-        let (next, its_name) = Unnamed::listen(&path, 4).unwrap().take_name().unwrap();
+        let (next, its_name) = listen(&path).unwrap();
         let _late = UnixStream::connect(&path).unwrap();
         assert!(has_waiting(&next) && its_name.is_held() && !name.is_held() && !name.is_lost());
         assert_eq!(names(), 1);
@@ -372,16 +375,16 @@ mod tests {
         let directory = own_directory();
         let at = |name: &str| directory.path().join(name);
         let (path, elsewhere) = (at("s"), "its name leads to another socket");
-        let check = || Mark::of(&path).check(UnixStream::connect(&path).unwrap());
-        let _first = SocketName::listen(&path, 4).unwrap();
+        let check = || Mark::of(&path, &[]).check(UnixStream::connect(&path).unwrap());
+        let _first = listen(&path).unwrap();
         assert_eq!(check(), Ok(()));
-        let _next = SocketName::listen(&path, 4).unwrap();
+        let _next = listen(&path).unwrap();
         assert_eq!(check(), Ok(()));
         // By another name it is the same socket still.
         fs::rename(&path, at("moved")).unwrap();
         std::os::unix::fs::symlink("moved", &path).unwrap();
         assert_eq!(check(), Ok(()));
-        let _other = SocketName::listen(&at("other"), 4).unwrap();
+        let _other = listen(&at("other")).unwrap();
         let _foreign = UnixListener::bind(at("foreign")).unwrap();
         for name in ["other", "foreign"] {
             fs::remove_file(&path).unwrap();
@@ -390,9 +393,24 @@ mod tests {
         }
         // A socket without an address, and one that is not connected.
         let (one, _two) = UnixStream::pair().unwrap();
-        assert_eq!(Mark::of(&path).check(one), Err(elsewhere));
+        assert_eq!(Mark::of(&path, &[]).check(one), Err(elsewhere));
         let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        assert!(Mark::of(&path).check(tcp).is_err());
+        assert!(Mark::of(&path, &[]).check(tcp).is_err());
+    }
+
+    #[test]
+    fn a_socket_that_has_the_same_name_for_another_purpose_is_another() {
+        let directory = own_directory();
+        let path = directory.path().join("s");
+        let of = |purpose: &[&[u8]]| Mark::of(&path, purpose);
+        let ours = of(&[b"a.example", b"/app"]);
+        let unnamed = Unnamed::listen(&path, &ours, 4).unwrap();
+        let _held = unnamed.take_name().unwrap();
+        let check = |mark: Mark| mark.check(UnixStream::connect(&path).unwrap()).is_ok();
+        assert!(check(ours));
+        for other in [[&b"b.example"[..], b"/app"], [b"a.example", b"/"], [b"a.example/", b"app"]] {
+            assert!(!check(of(&other)), "{other:?}");
+        }
     }
 
     #[test]
@@ -401,10 +419,10 @@ mod tests {
         let len = |path: &Path| path.as_os_str().len();
         let left = 107 - len(directory.path()) - 1;
         let path = directory.path().join("s".repeat(left));
-        let (_socket, _name) = SocketName::listen(&path, 4).unwrap();
+        let (_socket, _name) = listen(&path).unwrap();
         UnixStream::connect(&path).unwrap();
         let longer = directory.path().join("s".repeat(left + 2));
-        assert!(SocketName::listen(&longer, 4).is_err());
+        assert!(listen(&longer).is_err());
     }
 
     #[test]
@@ -412,7 +430,7 @@ mod tests {
         let directory = own_directory();
         let path = directory.path().join("file");
         fs::write(&path, "x").unwrap();
-        let refused = SocketName::listen(&path, 4).unwrap_err();
+        let refused = listen(&path).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).unwrap(), b"x");
     }
@@ -421,7 +439,7 @@ mod tests {
     fn no_socket_is_where_another_user_could_replace_it() {
         let directory = own_directory();
         let path = directory.path().join("s");
-        let refused = |path: &Path| SocketName::listen(path, 4).unwrap_err().to_string();
+        let refused = |path: &Path| listen(path).unwrap_err().to_string();
         let own = own();
         let mode = |mode| {
             fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode)).unwrap();
@@ -436,13 +454,13 @@ mod tests {
         ] {
             mode(bits);
             assert_eq!(check_place(&path, own).is_ok(), holds, "{bits:o}");
-            assert_eq!(SocketName::listen(&path, 4).is_ok(), holds, "{bits:o}");
+            assert_eq!(listen(&path).is_ok(), holds, "{bits:o}");
         }
         if !crate::process::is_root() {
             return eprintln!("only the superuser gives files to others: not tested");
         }
         assert!(check_place(&path, 61_001).is_ok(), "a socket of the superuser may be replaced");
-        let (_socket, name) = SocketName::listen(&path, 4).unwrap();
+        let (_socket, name) = listen(&path).unwrap();
         std::os::unix::fs::chown(&path, Some(61_001), None).unwrap();
         assert!(name.is_lost());
         assert!(refused(&path).contains("a socket of user 61001"), "{}", refused(&path));

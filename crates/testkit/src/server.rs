@@ -23,6 +23,9 @@ use crate::watchdog::Watchdog;
 /// The last line that a starting server prints.
 const STARTED: &str = "Ctrl-C stops it";
 
+/// The name of the configuration file in a server's directory.
+const CONFIGURATION: &str = "flyball.toml";
+
 /// What the server says of an architecture that this machine has not got.
 const UNAVAILABLE: &str = "cannot run here";
 
@@ -79,7 +82,7 @@ impl Launch {
         let mut command = Command::new(binary());
         command.arg("serve").args(&self.arguments).args(["--listen", "127.0.0.1:0"]);
         if let Some(text) = &self.config {
-            let path = directory.path().join("flyball.toml");
+            let path = directory.path().join(CONFIGURATION);
             fs::write(&path, text).expect("the configuration can be written");
             command.arg("--config").arg(path);
             if is_root() && !text.contains("user") {
@@ -105,7 +108,7 @@ impl Launch {
             address: ([0, 0, 0, 0], 0).into(),
             admin: None,
             workers: 0,
-            _directory: directory,
+            directory,
         };
         server.listen(&lines)?;
         Ok(server)
@@ -209,7 +212,7 @@ pub struct Server {
     address: SocketAddr,
     admin: Option<SocketAddr>,
     workers: usize,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Server {
@@ -289,6 +292,17 @@ impl Server {
         let _ = kill_process(Pid::from_child(&self.child), Signal::HUP);
         let done = until(DEADLINE, || (loaded() > before).then_some(()));
         assert!(done.is_some(), "it does not reload:\n{}", self.errors());
+    }
+
+    /// The same with another configuration file; the arguments stay.
+    ///
+    /// # Panics
+    /// As [`Server::reload`].
+    #[track_caller]
+    pub fn reload_with(&self, text: &str) {
+        let path = self.directory.path().join(CONFIGURATION);
+        fs::write(path, text).expect("the configuration can be written");
+        self.reload();
     }
 
     /// Tells it to stop, and does not wait.

@@ -1,7 +1,11 @@
-//! Tables of a site that claim the same path: one of them would never count, and whoever wrote it
-//! believes that it does.
+//! Tables that claim the same path of a site, or the same socket: one of them would never count,
+//! and who wrote it believes that it does.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
 
 use flyball_site::{SiteSettings, path};
+use flyball_sys::net::Server;
 
 use super::error::{Origin, SettingError};
 use super::origins::Tables;
@@ -35,6 +39,40 @@ pub(super) fn faults(site: &SiteSettings, tables: &Tables) -> Vec<SettingError> 
             faults.push(SettingError { key, value: None, why, origin });
         }
         claims.push((claim, origin));
+    }
+    faults
+}
+
+/// Sockets that tables of any site have their programs listen on, and where that was said.
+pub(super) type Sockets = HashMap<PathBuf, Origin>;
+
+/// Tables that start programs on a socket which is that of another table's programs already: the
+/// later would take its name away.
+pub(super) fn sockets(
+    site: &SiteSettings,
+    tables: &Tables,
+    claimed: &mut Sockets,
+) -> Vec<SettingError> {
+    let mut faults = Vec::new();
+    for (name, responders) in [("fastcgi", &site.fastcgi), ("scgi", &site.scgi)] {
+        let typed = tables.iter().filter(|(table, ..)| *table == name);
+        for (responder, (_, table, origins)) in responders.iter().zip(typed) {
+            let (Some(Server::Unix(path)), Some(_)) = (&responder.server, &responder.pool.program)
+            else {
+                continue;
+            };
+            let origin = origins.get("socket").unwrap_or(table).clone();
+            let Some(first) = claimed.get(path) else {
+                claimed.insert(path.clone(), origin);
+                continue;
+            };
+            let why = format!(
+                "the program of another table listens there already (see {first}); name another \
+                 socket, or none"
+            );
+            let key = format!("site.{name}.socket");
+            faults.push(SettingError { key, value: None, why, origin });
+        }
     }
     faults
 }

@@ -206,6 +206,7 @@ impl Resolver<'_> {
 
     fn sites_of_file(&mut self, typed: &[TypedSite]) -> Vec<SiteSettings> {
         let mut claims: HashMap<String, Origin> = HashMap::new();
+        let mut sockets = duplicates::Sockets::new();
         let mut sites = Vec::new();
         for typed_site in typed {
             if self.errors.len() >= ERRORS_MAX {
@@ -227,6 +228,7 @@ impl Resolver<'_> {
                 self.modules(&site, &tables);
                 self.errors.extend(access_files::faults(&site, &origins));
                 self.errors.extend(duplicates::faults(&site, &tables));
+                self.errors.extend(duplicates::sockets(&site, &tables, &mut sockets));
                 self.errors.extend(contradictions::of_site(&site, &origins));
             }
             sites.push(site);

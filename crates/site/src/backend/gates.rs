@@ -8,6 +8,7 @@ use std::sync::Arc;
 use flyball_http::{OwnedRequest, Request};
 use flyball_sys::net::Server;
 use flyball_sys::random;
+use flyball_sys::responder::Mark;
 use flyball_sys::sandbox::Rights;
 
 use super::environment::Environment;
@@ -134,9 +135,11 @@ impl Gates {
                 responder.check().map_err(wrong)?;
                 responder.check_place(rights).map_err(wrong)?;
                 let mut responder = responder.clone();
-                pools.extend(pool_of(&mut responder, &directory, pools.len()));
+                let pool = pool_of(&mut responder, (site, table), &directory, pools.len());
+                let mark = pool.as_ref().map(|pool| pool.mark.clone());
+                pools.extend(pool);
                 let root = site.root.as_deref().unwrap_or(Path::new(""));
-                gates.extend(Gate::of_server(&responder, table == "scgi", root));
+                gates.extend(Gate::of_server(&responder, mark, table == "scgi", root));
             }
             gates.sort_by_key(|gate: &Gate| {
                 (std::cmp::Reverse(gate.path.len()), gate.extensions.is_empty())
@@ -225,14 +228,15 @@ impl Gate {
     }
 
     /// `None` when nobody has said where the server is.
-    fn of_server(settings: &ResponderSettings, is_scgi: bool, root: &Path) -> Option<Gate> {
+    fn of_server(
+        settings: &ResponderSettings,
+        mark: Option<Mark>,
+        is_scgi: bool,
+        root: &Path,
+    ) -> Option<Gate> {
         let idle_links = if is_scgi { 0 } else { settings.idle_links };
         let places = Places::new(settings.links_max, settings.queue_max);
-        let responder = Responder::new(settings.server.clone()?, idle_links, places);
-        let responder = match settings.pool.program {
-            Some(_) => responder.of_own(),
-            None => responder,
-        };
+        let responder = Responder::new(settings.server.clone()?, idle_links, places).of_mark(mark);
         Some(Gate {
             path: settings.path.trim_end_matches('/').to_owned(),
             extensions: dotted(&settings.extensions),
@@ -324,7 +328,12 @@ fn named(extensions: &[String], below: &[u8]) -> Option<usize> {
 }
 
 /// The processes that are started for a server, if they are; it has a socket then.
-fn pool_of(responder: &mut ResponderSettings, directory: &Path, number: usize) -> Option<PoolRule> {
+fn pool_of(
+    responder: &mut ResponderSettings,
+    (site, table): (&SiteSettings, &str),
+    directory: &Path,
+    number: usize,
+) -> Option<PoolRule> {
     let program = responder.pool.program.clone()?;
     let named = responder.server.take().and_then(|server| match server {
         Server::Unix(path) => Some(path),
@@ -332,8 +341,23 @@ fn pool_of(responder: &mut ResponderSettings, directory: &Path, number: usize) -
     });
     let socket = named.unwrap_or_else(|| directory.join(format!("{number}.sock")));
     responder.server = Some(Server::Unix(socket.clone()));
-    let name = format!("fastcgi: {}", responder.path);
-    Some(PoolRule { name, socket, program, settings: responder.pool.clone() })
+    let mark = mark_of(&socket, &program, responder, (site, table));
+    let name = format!("{table}: {}", responder.path);
+    Some(PoolRule { name, socket, mark, program, settings: responder.pool.clone() })
+}
+
+/// A table that asks the same program for the same site is the same one after a reload, and its
+/// socket may get the requests of before. No host is that of two sites.
+fn mark_of(
+    socket: &Path,
+    program: &Path,
+    responder: &ResponderSettings,
+    (site, table): (&SiteSettings, &str),
+) -> Mark {
+    let host = site.hosts.iter().min().map_or("", String::as_str);
+    let program = program.as_os_str().as_bytes();
+    let parts = [host.as_bytes(), table.as_bytes(), responder.path.as_bytes(), program];
+    Mark::of(socket, &parts)
 }
 
 /// A directory that nobody can have made before, for sockets that nobody has named. It is made when

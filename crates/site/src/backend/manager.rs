@@ -16,7 +16,8 @@ use flyball_sys::process::{Ending, ProcessId};
 use flyball_sys::program::{self, End, Program, ProgramLimits};
 use flyball_sys::readiness::{Interest, Readiness};
 use flyball_sys::responder::{
-    SocketName, Unnamed, has_waiting, make_private_directory, refuse, remove_directory, work_of,
+    Mark, SocketName, Unnamed, has_waiting, make_private_directory, refuse, remove_directory,
+    work_of,
 };
 use flyball_sys::{clock, say};
 
@@ -102,6 +103,8 @@ pub(super) struct PoolRule {
     pub(super) name: String,
     /// Where they are reached.
     pub(super) socket: PathBuf,
+    /// What workers know it by.
+    pub(super) mark: Mark,
     pub(super) program: PathBuf,
     pub(super) settings: PoolSettings,
 }
@@ -277,7 +280,7 @@ impl<'a> Kind<'a> {
         if self.rule.socket.starts_with(self.directory) {
             make_private_directory(self.directory)?;
         }
-        Unnamed::listen(&self.rule.socket, BACKLOG)
+        Unnamed::listen(&self.rule.socket, &self.rule.mark, BACKLOG)
     }
 
     fn take_name(&mut self, unnamed: Unnamed) -> io::Result<()> {

@@ -47,13 +47,9 @@ impl Responder {
         }
     }
 
-    /// The same where this server starts what answers: whatever another user has made the name
-    /// of the socket lead to is told nothing.
-    pub(super) fn of_own(self) -> Responder {
-        let mark = match &self.server {
-            Server::Unix(path) => Some(Mark::of(path)),
-            Server::Tcp(_) => None,
-        };
+    /// The same where this server starts what answers: only sockets of this mark are told anything,
+    /// wherever the name leads.
+    pub(super) fn of_mark(self, mark: Option<Mark>) -> Responder {
         Responder { mark, ..self }
     }
 

@@ -197,6 +197,29 @@ fn a_path_has_one_table_of_a_kind() {
 }
 
 #[test]
+fn no_two_tables_start_programs_on_one_socket() {
+    let table = |path: &str, keys: &str| {
+        format!("[[site.fastcgi]]\npath = \"{path}\"\nprogram = \"/bin/true\"\n{keys}")
+    };
+    let named = "socket = \"unix:/run/a.sock\"\n";
+    let site = "[[site]]\nhosts = \"b\"\nroot = \"src\"\n";
+    let why = "site.fastcgi.socket: the program of another table listens there already (see \
+               flyball.toml:7); name another socket, or none";
+    told_of_a_site(&[
+        (&format!("{}{}", table("/a", named), table("/b", named)), &format!("11: {why}")),
+        (&format!("{}{site}{}", table("/a", named), table("/a", named)), &format!("14: {why}")),
+    ]);
+    let shared = "[[site.fastcgi]]\npath = \"/b\"\nsocket = \"unix:/run/a.sock\"\n";
+    for lines in [
+        format!("{}{}", table("/a", ""), table("/b", "")),
+        // Another table may ask the programs of the first.
+        format!("{}{shared}", table("/a", named)),
+    ] {
+        settings(&format!("{SITE}{lines}"));
+    }
+}
+
+#[test]
 fn a_rule_that_would_never_count_names_the_one_that_does() {
     let rule =
         |table: &str, from: &str| format!("[[site.{table}]]\nfrom = \"{from}\"\nto = \"/x\"\n");
