@@ -1,4 +1,4 @@
-//! One file per concurrency architecture, the registry, and what they share.
+//! One directory per concurrency architecture, the registry, and what they share.
 //!
 //! An architecture is only a way to wait: a connection goes as far as it can and says what it
 //! needs, and the architecture decides whether that blocks, is polled for, handed to a helper or
@@ -8,10 +8,8 @@
 #![deny(clippy::print_stderr)]
 
 mod accept;
-pub mod accepts;
 mod architecture;
 pub mod architectures;
-mod atoms;
 mod awaited;
 mod blocking;
 pub mod chunks;
@@ -20,14 +18,11 @@ pub mod descriptors;
 mod desk;
 mod drive;
 mod experiment;
-pub mod group;
 mod helpers;
 mod limits;
 pub mod live;
-mod operations;
 mod overload;
 mod phases;
-mod pieces;
 mod pool;
 pub mod registry;
 pub mod restart;
@@ -37,7 +32,6 @@ pub mod settings;
 pub mod share;
 pub mod shared_state;
 mod slots;
-mod stages;
 mod timers;
 mod transmit;
 mod turn;

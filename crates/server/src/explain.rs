@@ -8,8 +8,8 @@ mod machine;
 
 use std::fmt::Display;
 
+use flyball_arch::architectures::shared_symped::group;
 use flyball_arch::descriptors::{DESCRIPTORS_RESERVED, FILES_SHARE, connections_that_fit};
-use flyball_arch::group;
 use flyball_arch::settings::{ResidencyTest, SandboxMode, Settings};
 use flyball_arch::{Architecture, registry};
 use flyball_sys::residency::Probe;

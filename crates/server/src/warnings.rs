@@ -1,7 +1,7 @@
 //! What is not as it was asked for, and does not keep a server from running: told when it starts,
 //! and by `flyball check`.
 
-use flyball_arch::accepts;
+use flyball_arch::architectures::uring::accepts;
 use flyball_arch::descriptors::connections_that_fit;
 use flyball_arch::settings::{AccessLog, AdminAddress, SendMode, Settings};
 use flyball_arch::{Architecture, registry};

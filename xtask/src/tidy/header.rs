@@ -1,4 +1,4 @@
-//! The fixed header of an architecture's file, so that two of them can be laid side by side.
+//! The page of an architecture and its fixed header, so that two of them can be laid side by side.
 
 use super::Finding;
 use super::layers::ARCHITECTURES;
@@ -8,21 +8,33 @@ use super::tree::{File, Tree};
 const HEADINGS: [&str; 6] =
     ["Paper", "Idea", "Differs from the paper", "Reads with", "Settings", "Kernel needs"];
 
-/// Lines of an architecture's file: more is not about waiting any more.
+/// Lines of an architecture's page: more is not about waiting any more.
 const LINES_MAX: usize = 400;
 
-/// Every architecture is one short file that begins with the headings.
+/// Every architecture is a directory whose `mod.rs` is short and begins with the headings.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let files = tree.rust().filter(|file| file.path.starts_with(ARCHITECTURES));
-    files.filter(|file| !file.path.ends_with("/mod.rs")).flat_map(check_file).collect()
+    files.flat_map(check_file).collect()
 }
 
 fn check_file(file: &File) -> Vec<Finding> {
+    let below = &file.path[ARCHITECTURES.len()..];
+    match below.split_once('/') {
+        Some((_, "mod.rs")) => check_page(file),
+        None if below != "mod.rs" => {
+            let instead = "make it the `mod.rs` of a directory of that name";
+            vec![Finding::new(&file.path, 1, "an architecture without a directory", instead)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn check_page(file: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
     let lines = file.lines().count();
     if lines > LINES_MAX {
-        let what = format!("{lines} lines in an architecture's file, at most {LINES_MAX}");
-        let instead = "move what does not wait to sys, or to a file beside architectures/";
+        let what = format!("{lines} lines in an architecture's page, at most {LINES_MAX}");
+        let instead = "move what does not wait to sys, or to a file beside the page";
         findings.push(Finding::new(&file.path, 1, what, instead));
     }
     findings.extend(check_headings(file));
@@ -82,29 +94,35 @@ mod tests {
 
     #[test]
     fn the_headings_are_complete_and_in_order() {
-        assert_eq!(findings("sped.rs", &header(&HEADINGS)), []);
-        assert_eq!(findings("sped.rs", &header(&HEADINGS[1..])).len(), 1);
+        assert_eq!(findings("sped/mod.rs", &header(&HEADINGS)), []);
+        assert_eq!(findings("sped/mod.rs", &header(&HEADINGS[1..])).len(), 1);
         let mut swapped = HEADINGS;
         swapped.swap(1, 2);
-        assert_eq!(findings("sped.rs", &header(&swapped)).len(), 1);
-        assert_eq!(findings("sped.rs", "fn f() {}").len(), 1);
+        assert_eq!(findings("sped/mod.rs", &header(&swapped)).len(), 1);
+        assert_eq!(findings("sped/mod.rs", "fn f() {}").len(), 1);
         assert_eq!(findings("mod.rs", "fn f() {}"), []);
+        assert_eq!(findings("sped/part.rs", "fn f() {}"), []);
+    }
+
+    #[test]
+    fn an_architecture_is_a_directory() {
+        assert_eq!(findings("sped.rs", &header(&HEADINGS)).len(), 1);
     }
 
     #[test]
     fn a_heading_has_something_to_say() {
         let text = header(&HEADINGS).replacen("//! Something.\n", "", 1);
-        assert_eq!(findings("sped.rs", &text)[0].what, "nothing below **Paper**");
-        assert_eq!(findings("sped.rs", &text)[0].line, 3);
+        assert_eq!(findings("sped/mod.rs", &text)[0].what, "nothing below **Paper**");
+        assert_eq!(findings("sped/mod.rs", &text)[0].line, 3);
         let text = text.replace("//! **Paper**", "//! **Paper**: Flash, 1999.");
-        assert_eq!(findings("sped.rs", &text), []);
+        assert_eq!(findings("sped/mod.rs", &text), []);
     }
 
     #[test]
     fn an_architecture_has_at_most_400_lines() {
         let text = header(&HEADINGS);
         let fill = |lines: usize| text.clone() + &"\n".repeat(lines - text.lines().count());
-        assert_eq!(findings("sped.rs", &fill(400)), []);
-        assert_eq!(findings("sped.rs", &fill(401)).len(), 1);
+        assert_eq!(findings("sped/mod.rs", &fill(400)), []);
+        assert_eq!(findings("sped/mod.rs", &fill(401)).len(), 1);
     }
 }

@@ -1,10 +1,12 @@
 //! What the source of a crate must not name: its layer's limits beyond its dependencies.
 
+use std::collections::BTreeSet;
+
 use super::Finding;
 use super::tree::{File, Tree};
 use crate::rust::paths::{Path, paths};
 
-/// Where the architectures are, one file each.
+/// Where the architectures are, one directory each.
 pub(crate) const ARCHITECTURES: &str = "crates/arch/src/architectures/";
 
 /// Types of `std::net` that only hold an address.
@@ -97,15 +99,13 @@ fn is_address(path: &Path) -> bool {
 }
 
 fn check_architectures(tree: &Tree) -> Vec<Finding> {
-    let architectures: Vec<(&str, &File)> = tree
-        .rust()
-        .filter_map(|file| Some((architecture(&file.path)?, file)))
-        .filter(|(name, _)| *name != "mod")
-        .collect();
+    let files: Vec<(&str, &File)> =
+        tree.rust().filter_map(|file| Some((architecture(&file.path)?, file))).collect();
+    let architectures: BTreeSet<&str> = files.iter().map(|(name, _)| *name).collect();
     let mut findings = Vec::new();
-    for (name, file) in &architectures {
+    for (name, file) in &files {
         for path in product_paths(file) {
-            let other = architectures.iter().map(|(other, _)| other).find(|other| {
+            let other = architectures.iter().find(|other| {
                 *other != name
                     && (path.contains(&format!("super::{other}"))
                         || path.contains(&format!("architectures::{other}")))
@@ -123,9 +123,9 @@ fn check_architectures(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The architecture whose one file `path` is.
+/// The architecture in whose directory `path` lies.
 fn architecture(path: &str) -> Option<&str> {
-    path.strip_prefix(ARCHITECTURES)?.strip_suffix(".rs").filter(|name| !name.contains('/'))
+    Some(path.strip_prefix(ARCHITECTURES)?.split_once('/')?.0)
 }
 
 fn product_paths(file: &File) -> Vec<Path> {
@@ -170,9 +170,12 @@ mod tests {
     fn an_architecture_does_not_name_another_and_the_registry_does() {
         let told = findings(&[
             ("crates/arch/src/architectures/mod.rs", "mod sped; mod amped; use self::sped::Sped;"),
-            ("crates/arch/src/architectures/sped.rs", "use super::{Shared, amped::Amped};"),
-            ("crates/arch/src/architectures/amped.rs", "use crate::slots::Slots;"),
+            ("crates/arch/src/architectures/sped/mod.rs", "use super::{Shared, amped::Amped};"),
+            ("crates/arch/src/architectures/sped/part.rs", "use super::super::amped::helper::H;"),
+            ("crates/arch/src/architectures/amped/mod.rs", "use crate::slots::Slots;"),
+            ("crates/arch/src/architectures/amped/helper.rs", "use super::Amped;"),
         ]);
-        assert_eq!(told, ["1: an architecture names another: `amped`"]);
+        let names = "1: an architecture names another: `amped`";
+        assert_eq!(told, [names, names]);
     }
 }

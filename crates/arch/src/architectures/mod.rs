@@ -1,4 +1,5 @@
-//! The architectures, one file each, to be read beside its paper.
+//! The architectures, one directory each. Its `mod.rs` is a page to be read beside its
+//! paper; the other files are its own parts.
 
 pub mod amped;
 pub mod knot_a;

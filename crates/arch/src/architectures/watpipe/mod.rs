@@ -31,6 +31,8 @@
 //!
 //! **Kernel needs**: the chosen event mechanism, SO_REUSEPORT.
 
+mod stages;
+
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -40,13 +42,13 @@ use flyball_observe::histogram::Timing;
 use flyball_sys::clock;
 use flyball_sys::readiness::Interest;
 
+use self::stages::{
+    Acceptor, Found, Line, Pipeline, PollStage, Poller, ReadPort, Thread, WritePort, conduct, spawn,
+};
 use crate::architecture::{Architecture, Sockets};
 use crate::drive::{Port, Turn, drive, resume};
 use crate::settings::Settings;
 use crate::share::cpu_of_worker;
-use crate::stages::{
-    Acceptor, Found, Line, Pipeline, PollStage, Poller, ReadPort, Thread, WritePort, conduct, spawn,
-};
 use crate::worker::{Order, Report, Worker};
 
 /// Threads that poll: ReadPoll's and WritePoll's.

@@ -31,10 +31,12 @@
 //!
 //! **Kernel needs**: SO_REUSEPORT (3.9), `/proc`, and the chosen event mechanism.
 
+pub mod group;
+
 use std::io;
 
+use self::group::Group;
 use crate::architecture::{Architecture, Sockets};
-use crate::group::{self, Group};
 use crate::phases;
 use crate::settings::Settings;
 use crate::worker::{Report, Worker};

@@ -7,10 +7,10 @@ use flyball_observe::counters::Counter;
 use flyball_sys::net;
 use flyball_sys::uring::Ring;
 
+use super::operations::Slot;
 use crate::accept;
 use crate::desk::Desk;
 use crate::limits::ACCEPT_PAUSE_MS;
-use crate::operations::Slot;
 use crate::room::{self, Yields};
 use crate::settings::AcceptLimit;
 use crate::slots::{FIRST_RESERVED, Slots, Token};

@@ -21,6 +21,10 @@
 //! `accept.limit`, `send.mode`, `send.piece`.
 //! **Kernel needs**: io_uring with multishot accept (Linux 5.19); what came later is probed.
 
+pub mod accepts;
+mod operations;
+mod pieces;
+
 use std::io;
 use std::os::fd::AsFd;
 
@@ -29,11 +33,11 @@ use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_sys::uring::{self, Completion, Ring, Socket};
 
-use crate::accepts::Accepts;
+use self::accepts::Accepts;
+use self::operations::{Operations, Slot};
 use crate::architecture::{Architecture, Sockets};
 use crate::desk::Desk;
 use crate::limits::WAIT_MS_MAX;
-use crate::operations::{self, Operations, Slot};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
 use crate::worker::{Order, Report, Worker};
@@ -56,20 +60,11 @@ impl Architecture for Uring {
     }
 
     fn settings(&self) -> &'static [&'static [&'static str]] {
-        &[&[
-            "uring.entries",
-            "uring.buffers",
-            "uring.features",
-            "uring.registered",
-            "experiment.completion-order",
-            "workers",
-            "pin",
-            "accept.incoming-cpu",
-            "accept.by-address",
-            "accept.limit",
-            "send.mode",
-            "send.piece",
-        ]]
+        &[
+            &["uring.entries", "uring.buffers", "uring.features", "uring.registered"],
+            &["workers", "pin", "accept.incoming-cpu", "accept.by-address", "accept.limit"],
+            &["send.mode", "send.piece", "experiment.completion-order"],
+        ]
     }
 
     fn defaults(&self) -> &'static [(&'static str, &'static str)] {

@@ -14,9 +14,9 @@ use flyball_sys::uring::{
     self, Completion, Features, Lent, Mode, Outgoing, Received, Ring, Socket, Then,
 };
 
+use super::pieces::Pieces;
 use crate::awaited::{BACKEND, BackendPoll};
 use crate::desk::Desk;
-use crate::pieces::Pieces;
 use crate::pool::BlockingPool;
 use crate::settings::CompletionOrder;
 use crate::slots::Token;

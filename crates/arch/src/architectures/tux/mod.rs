@@ -23,11 +23,11 @@
 //!
 //! **Reads with**: section 4.3: the accept-phase is [`EventLoop::accept_requests`], the work-phase
 //! is [`EventLoop::process_requests`], the callbacks are [`EventLoop::called_back`].
-//!
 //! **Settings**: `pin`, `accept.limit`, `uring.entries`, `send.mode`, `send.piece`,
 //! `experiment.cork`.
-//!
 //! **Kernel needs**: io_uring with multishot poll and accept (Linux 5.19).
+
+mod requests;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -37,9 +37,9 @@ use flyball_site::Service;
 use flyball_sys::clock;
 use flyball_sys::uring::{Completion, Ring};
 
+use self::requests::{Callbacks, Requests};
 use crate::accept::{self, AcceptPolicy, Ended};
 use crate::architecture::{Architecture, Sockets};
-use crate::atoms::{Callbacks, Requests};
 use crate::desk::Desk;
 use crate::limits::{ACCEPT_PAUSE_MS, WAIT_MS_MAX};
 use crate::settings::{AcceptLimit, Settings};
