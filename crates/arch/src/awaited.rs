@@ -10,7 +10,17 @@ use flyball_sys::readiness::{Interest, Readiness};
 use flyball_sys::uring::Ring;
 
 use crate::slots::Token;
-use flyball_conn::Awaited;
+
+/// A backend that is waited for.
+#[derive(Clone, Debug)]
+pub struct Awaited {
+    /// A descriptor of the backend.
+    pub descriptor: Arc<Owned>,
+    /// What it is waited for.
+    pub interest: Interest,
+    /// Whether input from the client is wanted too. Otherwise only its leaving matters.
+    pub reads: bool,
+}
 
 /// Marks, in the bits of a token, events of a slot's backend; slots never have so high a number.
 pub const BACKEND: u64 = 1 << 31;

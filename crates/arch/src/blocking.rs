@@ -15,7 +15,7 @@ use std::sync::atomic::{
 };
 use std::time::Duration;
 
-use flyball_conn::{Awaited, Connection};
+use flyball_conn::Connection;
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_site::Plan;
@@ -24,10 +24,11 @@ use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
 use flyball_sys::{clock, net};
 
-use crate::awaited::Client;
+use crate::awaited::{Awaited, Client};
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive};
 use crate::limits::ACCEPT_PAUSE_MS;
+use crate::link::Held;
 use crate::room::Yields;
 use crate::transmit::{Sent, reset_if_cut_short, transmit};
 use crate::worker::{BLOCKING_TICK_MS, Order, Worker};
@@ -409,7 +410,8 @@ impl<'a> Thread<'a> {
     /// One connection, to its end or to the drain deadline. Blocks.
     pub(crate) fn serve(&mut self, socket: &Owned, peer: SocketAddr) {
         let connection = Connection::new(peer, &self.desk);
-        let mut line = Line { socket, connection, ready: Ready::default(), quiet: false };
+        let mut line =
+            Line { socket, connection, ready: Ready::default(), link: None, quiet: false };
         let (mut drained, mut looked) = (None, false);
         let reason = loop {
             let turn = line.turn(&mut self.desk);
@@ -518,6 +520,8 @@ struct Line<'a> {
     socket: &'a Owned,
     connection: Connection,
     ready: Ready,
+    /// Its link to a server.
+    link: Held,
     /// Nothing came for a while: no buffer is held while more is waited for.
     quiet: bool,
 }
@@ -527,6 +531,7 @@ struct Line<'a> {
 struct LinePort<'a> {
     socket: &'a Owned,
     ready: &'a mut Ready,
+    link: &'a mut Held,
 }
 
 impl Port for LinePort<'_> {
@@ -538,6 +543,10 @@ impl Port for LinePort<'_> {
 
     fn ready(&mut self) -> &mut Ready {
         self.ready
+    }
+
+    fn link(&mut self) -> &mut Held {
+        self.link
     }
 
     /// Sending may wait for a client that first sends all it has.
@@ -566,8 +575,8 @@ impl Port for LinePort<'_> {
 
 impl Line<'_> {
     fn turn(&mut self, desk: &mut Desk) -> Turn {
-        let Line { socket, connection, ready, .. } = self;
-        drive(&mut LinePort { socket, ready }, connection, desk)
+        let Line { socket, connection, ready, link, .. } = self;
+        drive(&mut LinePort { socket, ready, link }, connection, desk)
     }
 
     /// Waits for what is wanted, at most for a tick. Blocks.

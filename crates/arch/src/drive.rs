@@ -5,16 +5,17 @@
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 
-use flyball_conn::{Awaited, Connection, Needs};
+use flyball_conn::{Connection, Needs, Watch};
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_site::{Ask, Plan};
 use flyball_sys::net;
 use flyball_sys::readiness::Interest;
 
-use crate::awaited::Client;
+use crate::awaited::{Awaited, Client};
 use crate::desk::Desk;
 use crate::limits::READS_PER_TURN;
+use crate::link::{self, Held, Moved};
 use crate::transmit::{Sent, transmit};
 
 /// What is known of a client's socket.
@@ -56,6 +57,9 @@ pub(crate) trait Port {
 
     /// What is known of it.
     fn ready(&mut self) -> &mut Ready;
+
+    /// Its link to a server, if it has one.
+    fn link(&mut self) -> &mut Held;
 
     /// Receives once. Does not wait.
     fn receive(&mut self, space: &mut [u8], _desk: &Desk) -> io::Result<usize> {
@@ -114,17 +118,46 @@ fn is_late(turn: &Turn, connection: &Connection, desk: &Desk) -> bool {
 /// says.
 fn drive_untimed<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) -> Turn {
     connection.woke();
+    link::woke(port.link());
     let interest = match go_on(port, connection, desk) {
         Turn::Wait(interest, None) if P::SENDS && interest.write => interest,
         turn => return turn,
     };
-    connection.held_back(desk);
-    let mut needs = Needs::default();
-    connection.needs(&mut needs);
-    match needs.asks.first() {
-        Some(ask) if ask_for(port, connection, ask, desk) => Turn::Again,
-        _ => Turn::Wait(interest, needs.watch),
+    let (mut reads, mut needs) = (0, Needs::default());
+    loop {
+        connection.held_back(desk);
+        connection.needs(&mut needs);
+        if let Some(need) = needs.link {
+            link::manage(port.link(), need, connection);
+            continue;
+        }
+        if let Some(ask) = needs.asks.first()
+            && ask_for(port, connection, ask, desk)
+        {
+            return Turn::Again;
+        }
+        match use_link(port, connection, &needs, &mut reads) {
+            Moved::Nothing => break,
+            Moved::Later => return Turn::Again,
+            Moved::Sent | Moved::Received => {}
+        }
     }
+    Turn::Wait(interest, link::awaited(port.link(), needs.watch))
+}
+
+/// Moves bytes between a connection and its link, as far as it needs that.
+fn use_link<P: Port>(
+    port: &mut P,
+    connection: &mut Connection,
+    needs: &Needs,
+    reads: &mut u32,
+) -> Moved {
+    let Some(Watch { descriptor: None, interest, .. }) = &needs.watch else {
+        return Moved::Nothing;
+    };
+    let moved = link::moves(port.link(), *interest, connection, *reads < READS_PER_TURN);
+    *reads += u32::from(moved == Moved::Received);
+    moved
 }
 
 /// Drives a connection on whose work is done.
@@ -166,12 +199,21 @@ fn go_on<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) ->
             debug_assert!(has_ended(connection, |needs| needs.shut));
             continue;
         }
+        if let Some(need) = needs.link {
+            link::manage(port.link(), need, connection);
+            continue;
+        }
         if let Some(ask) = needs.asks.first() {
             // A body that is produced here may be long: others have their turn.
             if ask_for(port, connection, ask, desk) && connection.is_producing() {
                 return Turn::Again;
             }
             continue;
+        }
+        match use_link(port, connection, &needs, &mut reads) {
+            Moved::Nothing => {}
+            Moved::Later => return Turn::Again,
+            Moved::Sent | Moved::Received => continue,
         }
         let readable = P::RECEIVES && port.ready().read;
         let may_read = reads < READS_PER_TURN;
@@ -198,10 +240,14 @@ fn go_on<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) ->
                     return turn;
                 }
             }
-            (true, false, awaited) => return Turn::Wait(Interest::READ, awaited),
+            (true, false, watch) => {
+                return Turn::Wait(Interest::READ, link::awaited(port.link(), watch));
+            }
             (false, false, None) => return Turn::Wait(Interest::NONE, None),
-            (false, false, awaited) => match look_at_client(port) {
-                Some(interest) => return Turn::Wait(interest, awaited),
+            (false, false, watch) => match look_at_client(port) {
+                Some(interest) => {
+                    return Turn::Wait(interest, link::awaited(port.link(), watch));
+                }
                 None => connection.client_left(desk),
             },
         }

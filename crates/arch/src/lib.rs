@@ -20,6 +20,7 @@ mod drive;
 mod experiment;
 mod helpers;
 mod limits;
+mod link;
 pub mod live;
 mod overload;
 mod phases;

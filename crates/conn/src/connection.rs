@@ -2,6 +2,7 @@
 //! its request body's taker. Nothing here waits, and nothing here touches a socket.
 
 mod exchange;
+mod link;
 mod responder;
 mod timeline;
 
@@ -17,15 +18,17 @@ use flyball_observe::counters::{Counter, Tally};
 use flyball_observe::histogram::Timing;
 use flyball_observe::standing::Standing;
 use flyball_observe::trace::{Trace, Wait};
-use flyball_site::{Ask, Lookup, OpenFile, Out, Plan, Service};
+use flyball_site::{Ask, Lookup, OpenFile, Out, Plan, Service, Wish};
+use flyball_sys::readiness::Interest;
 
 use self::exchange::traced;
+use self::link::Link;
 use self::responder::begin_to_respond;
 use crate::buffers::Buffers;
 use crate::clients::{ClientAddress, Seat};
 use crate::context::Context;
 use crate::exchange::Exchange;
-use crate::needs::{Awaited, Needs};
+use crate::needs::{Needs, Watch};
 use crate::order::Order;
 use crate::window::{Mapped, SendWindow};
 
@@ -48,6 +51,8 @@ pub struct Connection {
     /// tell.
     exchange: Option<Box<Exchange>>,
     buffers: Option<Box<Buffers>>,
+    /// Its link to a server.
+    link: Link,
     /// True while a piece of the output is being brought into memory.
     warming: bool,
     /// True while a file is brought in that no request has asked for yet.
@@ -79,6 +84,7 @@ impl Connection {
             asks: 0,
             exchange: trace.map(Exchange::traced),
             buffers: None,
+            link: Link::None,
             warming: false,
             fetching: false,
             may_fetch: false,
@@ -236,10 +242,22 @@ impl Connection {
                 needs.asks.push(plan.asked_by());
             }
             waits |= exchange.is_working;
-            if let Some((descriptor, interest)) = exchange.watch.as_ref().filter(|_| !waits) {
-                let (descriptor, reads) = (Arc::clone(descriptor), wants.read && !wants.write);
-                needs.watch = Some(Awaited { descriptor, interest: *interest, reads });
+            if !waits {
+                let reads = wants.read && !wants.write;
+                needs.watch = match (&exchange.watch, self.link_use()) {
+                    (Some((descriptor, interest)), _) => {
+                        let descriptor = Some(Arc::clone(descriptor));
+                        Some(Watch { descriptor, interest: *interest, reads })
+                    }
+                    (None, Some(Wish::Use(interest))) if interest != Interest::NONE => {
+                        Some(Watch { descriptor: None, interest, reads })
+                    }
+                    _ => None,
+                };
             }
+        }
+        if self.link != Link::None || self.exchange.is_some() {
+            needs.link = self.link_need();
         }
         if !waits {
             (needs.read, needs.write) = (wants.read, wants.write);
@@ -317,8 +335,8 @@ impl Connection {
     pub fn abort(&mut self, reason: CloseReason) {
         self.again = true;
         self.conn.abort(reason);
-        if let Some(exchange) = &mut self.exchange {
-            exchange.take_responder();
+        if let Some(responder) = self.exchange.as_mut().and_then(|one| one.take_responder()) {
+            self.unlink(&*responder);
         }
     }
 

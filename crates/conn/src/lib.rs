@@ -23,7 +23,7 @@ pub use clients::{ClientAddress, ClientLimits, ClientSettings, Seat};
 pub use connection::Connection;
 pub use context::{Account, Context, Tried};
 pub use logged::RequestLog;
-pub use needs::{Asks, Awaited, Needs};
+pub use needs::{Asks, LinkNeed, Needs, Watch};
 pub use order::Order;
 pub use times::Turn;
 pub use window::{Mapped, SEEN_HOLDS_MS, SendWindow};

@@ -5,10 +5,12 @@
 //! | `again` | `Connection::go_on` |
 //! | `over` | `Connection::end` |
 //! | `shut` | `Connection::shut`, when the write side of the socket is shut down |
+//! | `link` | `Connection::linked` with a link that is opened; `Connection::link_left` |
 //! | `asks` | `Connection::take_plan`; what is done comes back by `Connection::done` |
 //! | `read` | `Connection::received` or `Connection::eof`, for what the socket holds |
 //! | `write` | `Connection::sent`, when all is sent; `Connection::absent` if it is not in memory |
-//! | `watch` | `Connection::woke`, when the descriptor or its client may be ready |
+//! | `watch` | `Connection::woke`, when the descriptor or its client may be ready; of its link |
+//! |         | `Connection::link_received`, `Connection::link_sent` |
 //!
 //! Any of them is also ended by `Connection::abort`.
 
@@ -32,6 +34,8 @@ pub struct Needs {
     pub over: Option<CloseReason>,
     /// The write side of the socket is to be shut down.
     pub shut: bool,
+    /// What is to be done with its link.
+    pub link: Option<LinkNeed>,
     /// Plans that are to be performed.
     pub asks: Asks,
     /// Input from the client.
@@ -39,7 +43,7 @@ pub struct Needs {
     /// Room in the client's socket.
     pub write: bool,
     /// The backend that answers, where that is waited for.
-    pub watch: Option<Awaited>,
+    pub watch: Option<Watch>,
 }
 
 /// What asks for plans that are not taken yet.
@@ -50,11 +54,23 @@ pub struct Asks {
     count: usize,
 }
 
+/// What a connection wants to be done with its link to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkNeed {
+    /// One is to be opened; where it has one, that is to be closed, and this has its place.
+    Open,
+    /// It is to be closed, or kept for another request.
+    Leave {
+        /// Whether that may be.
+        keeps: bool,
+    },
+}
+
 /// A backend that is waited for.
 #[derive(Clone, Debug)]
-pub struct Awaited {
-    /// A descriptor of the backend.
-    pub descriptor: Arc<Owned>,
+pub struct Watch {
+    /// A descriptor of the backend; `None` is the link.
+    pub descriptor: Option<Arc<Owned>>,
     /// What it is waited for.
     pub interest: Interest,
     /// Whether input from the client is wanted too. Otherwise only its leaving matters.
@@ -64,14 +80,15 @@ pub struct Awaited {
 impl Needs {
     /// Nothing is wanted.
     pub(crate) fn clear(&mut self) {
-        (self.again, self.over, self.shut) = (false, None, false);
+        (self.again, self.over, self.shut, self.link) = (false, None, false, None);
         (self.read, self.write, self.watch) = (false, false, None);
         self.asks.count = 0;
     }
 
     /// Whether input is all that is wanted.
     pub fn reads_only(&self) -> bool {
-        let waits = self.asks.first().is_some() || self.watch.is_some();
+        let links = self.link.is_some() || self.watch.is_some();
+        let waits = links || self.asks.first().is_some();
         self.read && !self.write && !waits
     }
 }

@@ -8,7 +8,7 @@ use flyball_http::{Now, OwnedRequest};
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 
-use crate::backend::{Failure, Fill, Relay, Went};
+use crate::backend::{Failure, Fill, Relay, Went, Wire};
 use crate::plan::Plan;
 use crate::service::{Lookup, Service};
 
@@ -94,6 +94,24 @@ pub trait Responder: Debug + Send {
 
     /// It is not waited for: the next move is the client's.
     fn rests(&mut self) {}
+
+    /// Its end of its link to a server, if it has one or wants one.
+    fn wire(&self) -> Option<&Wire> {
+        None
+    }
+
+    /// The same, to be told what was done.
+    fn wire_mut(&mut self) -> Option<&mut Wire> {
+        None
+    }
+
+    /// There is no link for it.
+    fn has_no_link(&mut self, _: Failure, _: &str) {}
+
+    /// Whether the link that it has left may be kept for another request.
+    fn keeps_link(&self) -> bool {
+        false
+    }
 
     /// When [`Responder::expired`] is due, in monotonic milliseconds.
     fn deadline(&self) -> u64 {
@@ -187,6 +205,22 @@ impl Responder for Relay {
 
     fn rests(&mut self) {
         self.rests();
+    }
+
+    fn wire(&self) -> Option<&Wire> {
+        self.wire()
+    }
+
+    fn wire_mut(&mut self) -> Option<&mut Wire> {
+        self.wire_mut()
+    }
+
+    fn has_no_link(&mut self, failure: Failure, why: &str) {
+        self.fail(failure, why);
+    }
+
+    fn keeps_link(&self) -> bool {
+        self.keeps_link()
     }
 
     fn deadline(&self) -> u64 {

@@ -14,6 +14,7 @@ use super::DiskWork;
 use crate::awaited::BackendWatch;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, resume};
+use crate::link::Held;
 use crate::slots::{Slots, Token};
 use crate::timers::Timers;
 use crate::transmit::{Sent, transmit};
@@ -25,6 +26,8 @@ pub(super) struct Slot {
     pub(super) connection: Connection,
     pub(super) watched: Interest,
     pub(super) ready: Ready,
+    /// Its link to a server.
+    pub(super) link: Held,
     /// The backend that works for it, as the event mechanism knows it.
     pub(super) backend: Option<Box<BackendWatch>>,
     /// When it was last worked on, as a count of turns; only where that orders the work.
@@ -57,6 +60,7 @@ pub(super) fn open_slot(
         connection,
         watched: Interest::NONE,
         ready: Ready::default(),
+        link: None,
         backend: None,
         worked: 0,
         queued: false,
@@ -105,6 +109,7 @@ fn slot_bits(token: Token) -> u64 {
 struct LoopPort<'a, D> {
     socket: &'a Owned,
     ready: &'a mut Ready,
+    link: &'a mut Held,
     token: Token,
     disk: &'a mut D,
 }
@@ -116,6 +121,10 @@ impl<D: DiskWork> Port for LoopPort<'_, D> {
 
     fn ready(&mut self) -> &mut Ready {
         self.ready
+    }
+
+    fn link(&mut self) -> &mut Held {
+        self.link
     }
 
     fn receive(&mut self, space: &mut [u8], desk: &Desk) -> io::Result<usize> {
@@ -157,8 +166,8 @@ pub(super) fn turn<D: DiskWork>(
     desk: &mut Desk,
     disk: &mut D,
 ) -> Turn {
-    let Slot { socket, connection, ready, .. } = slot;
-    let mut port = LoopPort { socket, ready, token, disk };
+    let Slot { socket, connection, ready, link, .. } = slot;
+    let mut port = LoopPort { socket, ready, link, token, disk };
     match done {
         Some(done) => resume(&mut port, connection, done, desk),
         None => drive(&mut port, connection, desk),

@@ -17,6 +17,7 @@ use super::scheduler::{Here, Stand, Wake, Why};
 use crate::awaited::BackendWatch;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, resume};
+use crate::link::Held;
 use crate::room::Yields;
 use crate::slots::Token;
 use crate::worker::Order;
@@ -28,6 +29,8 @@ struct Line {
     /// What the event mechanism watches the socket for.
     watched: Interest,
     ready: Ready,
+    /// Its link to a server.
+    link: Held,
     /// Whether anything was received yet.
     begun: bool,
     /// Whether it may stay open between two requests.
@@ -50,6 +53,7 @@ pub(crate) fn serve_connection(
         socket,
         watched: Interest::NONE,
         ready: Ready { read: here.desk.settings.eager_read, ..Ready::default() },
+        link: None,
         begun: false,
         may_idle,
         backend: BackendWatch::default(),
@@ -64,6 +68,7 @@ pub(crate) fn serve_connection(
 struct ThreadPort<'a> {
     socket: &'a Owned,
     ready: &'a mut Ready,
+    link: &'a mut Held,
     begun: &'a mut bool,
     me: Token,
     errands: &'a mut Errands,
@@ -78,6 +83,10 @@ impl Port for ThreadPort<'_> {
 
     fn ready(&mut self) -> &mut Ready {
         self.ready
+    }
+
+    fn link(&mut self) -> &mut Held {
+        self.link
     }
 
     fn receive(&mut self, space: &mut [u8], _: &Desk) -> io::Result<usize> {
@@ -133,8 +142,8 @@ impl Line {
     fn turn(&mut self, done: Option<Box<Plan>>, here: &mut Here<'_>) -> (Turn, Option<Token>) {
         let me = here.me();
         let Commons { desk, errands, .. } = &mut **here;
-        let Line { socket, connection, ready, begun, .. } = self;
-        let mut port = ThreadPort { socket, ready, begun, me, errands, errand: None };
+        let Line { socket, connection, ready, link, begun, .. } = self;
+        let mut port = ThreadPort { socket, ready, link, begun, me, errands, errand: None };
         let turn = match done {
             Some(done) => resume(&mut port, connection, done, desk),
             None => drive(&mut port, connection, desk),

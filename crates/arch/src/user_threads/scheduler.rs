@@ -6,7 +6,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 
-use flyball_conn::Awaited;
 use flyball_http::h1::state::State;
 use flyball_observe::counters::Counter;
 use flyball_observe::standing::Standing;
@@ -19,7 +18,7 @@ use flyball_sys::user_thread::{Parker, Run, Stacks, UserThread};
 use super::commons::{Commons, Source};
 use super::schedule::{Node, Schedule};
 use crate::accept::Ended;
-use crate::awaited::BackendWatch;
+use crate::awaited::{Awaited, BackendWatch};
 use crate::limits::WAIT_MS_MAX;
 use crate::phases::DiskWork;
 use crate::room::{self, Yields};

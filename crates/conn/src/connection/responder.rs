@@ -77,7 +77,7 @@ impl Connection {
             return false;
         }
         exchange.watch = responder.awaited(&cx.now);
-        if exchange.watch.is_none() && !wants.read {
+        if exchange.watch.is_none() && responder.wire().is_none() && !wants.read {
             debug_assert!(!responder.is_backend(), "a backend that is gone has said so");
             self.abort(CloseReason::SourceFailed);
         }
@@ -108,9 +108,11 @@ impl Connection {
             Lookup::Stream(answer, producer) => (answer, Some(producer)),
             Lookup::Respond(next) => {
                 exchange.set_responder(next);
+                self.unlink(&*responder);
                 return true;
             }
             Lookup::Wait(plan) => {
+                self.unlink(&*responder);
                 self.conn.set_backend(false);
                 self.ask(plan, Ask::Answer, cx);
                 return false;
@@ -146,6 +148,7 @@ impl Connection {
             cx.buffers.exchange(&mut self.exchange).responder = Some(responder);
         } else {
             responder.end();
+            self.unlink(&*responder);
             cx.buffers.end_exchange(&mut self.exchange);
         }
         true
@@ -170,7 +173,7 @@ impl Connection {
                 exchange.watch = None;
                 responder.rests();
             }
-            Fill::Wait(descriptor, interest) => exchange.watch = Some((descriptor, interest)),
+            Fill::Wait(watch) => exchange.watch = watch,
             Fill::Work(plan) => self.ask(plan, Ask::Responder, cx),
         }
     }
@@ -216,6 +219,7 @@ impl Connection {
             if responder.is_over() {
                 responder.end();
             }
+            self.unlink(&*responder);
             self.unseen = self.buffers.as_ref().is_some_and(|buffers| !buffers.input.is_empty());
             cx.buffers.end_exchange(&mut self.exchange);
         }

@@ -265,8 +265,9 @@ impl Link for Cgi {
         Some((Arc::clone(self.bundle.descriptor()), Interest::READ))
     }
 
-    fn leave(self: Box<Self>) {
+    fn leave(self: Box<Self>) -> bool {
         leave(&self.leash);
+        false
     }
 }
 

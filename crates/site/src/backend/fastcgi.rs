@@ -4,15 +4,13 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use flyball_sys::owned::Owned;
-use flyball_sys::readiness::Interest;
 
 use super::environment::Environment;
 use super::errors::ErrorOutput;
 use super::records::{self, Ended, Reader};
-use super::responder::Responder;
-use super::stream::{Received, Stream};
-use super::{Failure, Flow, Link, Stage};
+use super::upstream::Upstream;
+use super::wire::{Received, Wire};
+use super::{Failure, Flow, Link};
 
 /// Most bytes of error output of one request; one that says more is ended.
 const ERROR_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -24,7 +22,7 @@ const QUEUE_KEPT_MAX: usize = 16 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct FastCgi {
     /// `None` when the link was given back.
-    stream: Option<Stream>,
+    wire: Option<Wire>,
     reader: Reader,
     /// The responder was told the end of the request body: else it still waits for that.
     body_ended: bool,
@@ -40,20 +38,20 @@ pub(super) struct FastCgi {
 
 /// Begins a request. Never blocks.
 pub(super) fn begin(
-    responder: &Arc<Responder>,
+    upstream: &Arc<Upstream>,
     params: Environment,
     repeats: bool,
     name: String,
 ) -> Result<Box<dyn Link>, (Failure, String)> {
-    let keeps = responder.keeps();
-    let mut link = responder.requests.take().unwrap_or_default();
+    let keeps = upstream.keeps();
+    let mut link = upstream.requests.take().unwrap_or_default();
     let FastCgi { mut said, spare: mut queue, .. } = std::mem::take(&mut *link);
     said.begin(name);
     queue.clear();
     records::write_request(&params, keeps, &mut queue);
-    responder.environments.keep(params);
-    let stream = Some(Stream::open(responder, queue, repeats)?);
-    *link = FastCgi { stream, said, keeps, ..FastCgi::default() };
+    upstream.environments.keep(params);
+    let wire = Some(Wire::new(upstream, queue, repeats)?);
+    *link = FastCgi { wire, said, keeps, ..FastCgi::default() };
     Ok(link)
 }
 
@@ -75,37 +73,33 @@ impl FastCgi {
 }
 
 impl Link for FastCgi {
-    fn stage(&self) -> Stage {
-        self.stream.as_ref().map_or(Stage::Linked, Stream::stage)
+    fn wire(&self) -> Option<&Wire> {
+        self.wire.as_ref()
     }
 
-    fn link_up(&mut self) -> Result<bool, (Failure, String)> {
-        self.stream.as_mut().map_or(Ok(false), Stream::link_up)
+    fn wire_mut(&mut self) -> Option<&mut Wire> {
+        self.wire.as_mut()
     }
 
     fn room(&self) -> usize {
-        self.stream.as_ref().map_or(usize::MAX, Stream::room)
+        self.wire.as_ref().map_or(usize::MAX, Wire::room)
     }
 
     fn take(&mut self, bytes: &[u8]) {
-        if let Some(stream) = &mut self.stream {
-            stream.add(|queue| records::write_body(bytes, queue));
+        if let Some(wire) = &mut self.wire {
+            wire.add(|queue| records::write_body(bytes, queue));
         }
     }
 
     fn end_body(&mut self) {
-        if let Some(stream) = &mut self.stream {
-            stream.add(records::write_body_end);
+        if let Some(wire) = &mut self.wire {
+            wire.add(records::write_body_end);
             self.body_ended = true;
         }
     }
 
     fn queued(&self) -> usize {
-        self.stream.as_ref().map_or(0, Stream::queued)
-    }
-
-    fn push(&mut self) -> bool {
-        self.stream.as_mut().is_some_and(Stream::push)
+        self.wire.as_ref().map_or(0, Wire::queued)
     }
 
     fn pull(&mut self, answer: &mut BytesMut) -> Result<Flow, (Failure, String)> {
@@ -113,10 +107,10 @@ impl Link for FastCgi {
             return self.end(ended);
         }
         loop {
-            let Some(stream) = &mut self.stream else { return Ok(Flow::End) };
+            let Some(wire) = &mut self.wire else { return Ok(Flow::End) };
             let (reader, said) = (&mut self.reader, &mut self.said);
             let mut said_bytes = 0;
-            let received = stream.receive(|bytes| {
+            let received = wire.take(|bytes| {
                 let kept = reader.take(bytes, |bytes| {
                     said_bytes += bytes.len();
                     said.take(bytes);
@@ -154,18 +148,14 @@ impl Link for FastCgi {
         }
     }
 
-    fn awaited(&mut self, pulls: bool) -> Option<(Arc<Owned>, Interest)> {
-        self.stream.as_ref().map(|stream| stream.awaited(pulls))
-    }
-
-    fn leave(mut self: Box<Self>) {
-        if let Some(stream) = self.stream.take() {
-            let (responder, queue) =
-                stream.end(self.keeps && self.body_ended && self.reader.is_clean());
-            if queue.capacity() <= QUEUE_KEPT_MAX {
-                self.spare = queue;
-            }
-            responder.requests.keep(self);
+    fn leave(mut self: Box<Self>) -> bool {
+        let Some(wire) = self.wire.take() else { return false };
+        let keeps = self.keeps && self.body_ended && self.reader.is_clean();
+        let (upstream, queue, keeps) = wire.end(keeps);
+        if queue.capacity() <= QUEUE_KEPT_MAX {
+            self.spare = queue;
         }
+        upstream.requests.keep(self);
+        keeps
     }
 }

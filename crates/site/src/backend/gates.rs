@@ -15,10 +15,10 @@ use super::environment::Environment;
 use super::manager::PoolRule;
 use super::places::Places;
 use super::relay::Relay;
-use super::responder::Responder;
 use super::settings::{BackendLimits, CgiSettings, ResponderSettings};
 use super::spawner::{Rule, Spawner, check};
 use super::start::{Start, To};
+use super::upstream::Upstream;
 use crate::path::{self, ENCODED_SLASH};
 use crate::routes::SiteRoutes;
 use crate::settings::SiteSettings;
@@ -58,7 +58,7 @@ enum Way {
 /// A server that answers, and what it is told of scripts.
 #[derive(Debug)]
 struct Reached {
-    responder: Arc<Responder>,
+    upstream: Arc<Upstream>,
     is_scgi: bool,
     /// Variables beside those of RFC 3875.
     variables: Vec<(String, String)>,
@@ -162,7 +162,7 @@ impl Gates {
     pub(crate) fn servers(&self) -> impl Iterator<Item = &Server> {
         self.gates.iter().filter_map(|gate| match &gate.way {
             Way::Program(_) => None,
-            Way::Server(reached) => Some(reached.responder.server()),
+            Way::Server(reached) => Some(reached.upstream.server()),
         })
     }
 
@@ -191,7 +191,7 @@ impl Passage<'_> {
         let owned: OwnedRequest = request.to_owned();
         let spare = match &gate.way {
             Way::Program(_) => None,
-            Way::Server(reached) => reached.responder.environments.take(),
+            Way::Server(reached) => reached.upstream.environments.take(),
         };
         let mut environment = match spare {
             Some(spare) => spare.renewed(request, &id, user),
@@ -204,8 +204,8 @@ impl Passage<'_> {
             }
             Way::Server(reached) => {
                 reached.complete(&mut environment, self, routes);
-                let responder = Arc::clone(&reached.responder);
-                To::Server { responder, is_scgi: reached.is_scgi }
+                let upstream = Arc::clone(&reached.upstream);
+                To::Server { upstream, is_scgi: reached.is_scgi }
             }
         };
         let start = Start { environment, to };
@@ -236,7 +236,7 @@ impl Gate {
     ) -> Option<Gate> {
         let idle_links = if is_scgi { 0 } else { settings.idle_links };
         let places = Places::new(settings.links_max, settings.queue_max);
-        let responder = Responder::new(settings.server.clone()?, idle_links, places).of_mark(mark);
+        let upstream = Upstream::new(settings.server.clone()?, idle_links, places).of_mark(mark);
         Some(Gate {
             path: settings.path.trim_end_matches('/').to_owned(),
             extensions: dotted(&settings.extensions),
@@ -245,7 +245,7 @@ impl Gate {
             requires_script: settings.requires_script(),
             searches: false,
             way: Way::Server(Reached {
-                responder: Arc::new(responder),
+                upstream: Arc::new(upstream),
                 is_scgi,
                 variables: settings.params.clone(),
                 document_root: root.to_owned(),

@@ -19,7 +19,6 @@ mod records;
 mod relay;
 mod reply;
 mod request;
-mod responder;
 mod scgi;
 
 pub mod settings;
@@ -27,15 +26,19 @@ mod spares;
 mod spawner;
 mod spool;
 mod start;
-mod stream;
+mod upstream;
+mod wire;
 
 pub use manager::PoolSettings;
+pub use places::Place;
 pub use records::{Ended, Reader as RecordReader};
 pub use relay::{Fill, Relay, Went};
 pub use reply::{Reply, SentFile, head_len};
 pub use settings::{BackendLimits, CgiSettings, ResponderSettings};
 pub use spawner::Spawner;
 pub use spool::Spool;
+pub use upstream::Upstream;
+pub use wire::{Wire, Wish};
 
 pub(crate) use coded::CodedAnswer;
 pub(crate) use gates::{Admitted, Gates, Passage, answers};
@@ -123,17 +126,14 @@ pub(crate) enum Stage {
 /// A way to a program, which brings a request body there and an answer in the form of CGI back.
 /// Nothing here waits.
 pub(crate) trait Link: std::fmt::Debug + Send {
-    /// How far it has got.
-    fn stage(&self) -> Stage {
-        Stage::Linked
+    /// Its end of a link to a server, if it leads there: who drives the connection moves the bytes.
+    fn wire(&self) -> Option<&Wire> {
+        None
     }
 
-    /// Opens what it needs, once the link that it waited for is free; true when that was so.
-    ///
-    /// # Errors
-    /// Why it cannot be opened.
-    fn link_up(&mut self) -> Result<bool, (Failure, String)> {
-        Ok(false)
+    /// The same, to be told what was done.
+    fn wire_mut(&mut self) -> Option<&mut Wire> {
+        None
     }
 
     /// Bytes of the request body that it takes now.
@@ -149,7 +149,9 @@ pub(crate) trait Link: std::fmt::Debug + Send {
     fn queued(&self) -> usize;
 
     /// Passes on what waits; true when anything was.
-    fn push(&mut self) -> bool;
+    fn push(&mut self) -> bool {
+        self.wire_mut().is_some_and(Wire::has_moved)
+    }
 
     /// Appends bytes of the answer.
     ///
@@ -158,8 +160,12 @@ pub(crate) trait Link: std::fmt::Debug + Send {
     fn pull(&mut self, answer: &mut BytesMut) -> Result<Flow, (Failure, String)>;
 
     /// What must be waited for before more can be pushed or, if it is wanted, pulled.
-    fn awaited(&mut self, pulls: bool) -> Option<(Arc<Owned>, Interest)>;
+    fn awaited(&mut self, _pulls: bool) -> Option<(Arc<Owned>, Interest)> {
+        let turn = self.wire()?.turn()?;
+        Some((Arc::clone(turn), Interest::READ))
+    }
 
-    /// The answer has ended, or nobody wants the rest: the program may go on by itself.
-    fn leave(self: Box<Self>);
+    /// The answer has ended, or the rest is not wanted: the program may go on by itself. Whether
+    /// its link may be kept.
+    fn leave(self: Box<Self>) -> bool;
 }

@@ -10,7 +10,7 @@ use flyball_sys::wake::Wake;
 
 /// The places of the links to one server, shared by the threads of a process.
 #[derive(Debug)]
-pub(super) struct Places {
+pub struct Places {
     /// `None` is no limit.
     most: Option<usize>,
     queue_max: usize,
@@ -44,7 +44,7 @@ pub(super) enum Entry {
 
 /// A place, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place(Arc<Places>);
+pub struct Place(Arc<Places>);
 
 /// Somebody who waits for a place, until it is dropped.
 #[derive(Debug)]

@@ -21,6 +21,7 @@ use super::request::name_of;
 use super::settings::BackendLimits;
 use super::spool::Spool;
 use super::start::{Start, told_len};
+use super::wire::Wire;
 use super::{Failure, Flow, Link, Stage};
 use crate::plan::Plan;
 use crate::source::Piece;
@@ -67,8 +68,8 @@ pub enum Went {
 pub enum Fill {
     /// As far as it goes now: the next move is the client's.
     Done,
-    /// More can come: this must be waited for.
-    Wait(Arc<Owned>, Interest),
+    /// More can come: from its link, unless something else must be waited for.
+    Wait(Option<(Arc<Owned>, Interest)>),
     /// Work that may wait; then [`Responder::worked`](crate::Responder::worked).
     Work(Box<Plan>),
 }
@@ -126,6 +127,8 @@ pub struct Relay {
     waits: bool,
     /// How often the request was sent elsewhere by a program.
     pub(crate) redirects: u8,
+    /// The link that it has left may be kept.
+    keeps_link: bool,
     /// Its program led to a path that is not open to everybody.
     pub(crate) led_to_closed: bool,
     /// Directories of which files may be sent.
@@ -165,6 +168,7 @@ impl Relay {
             since_ms: now_ms,
             waits: false,
             redirects: 0,
+            keeps_link: false,
             led_to_closed: false,
             sendfile_roots: [].into(),
             coded: None,
@@ -257,16 +261,16 @@ impl Relay {
         }
     }
 
-    /// Whether its link is still to be opened: since the request body has just become whole, or
-    /// when the link of another request has ended.
+    /// Whether its program is still to be asked for: since the request body has just become whole,
+    /// or when the link of another request has ended.
     pub(crate) fn is_to_be_linked(&self) -> bool {
         match &self.link {
-            Some(link) => link.stage() == Stage::Queued,
+            Some(link) => stage_of(&**link) == Stage::Queued,
             None => self.start.is_some() && self.body.is_gathered(),
         }
     }
 
-    /// Opens its link, if that is free by now.
+    /// Asks for its program, or takes its place among the links if it is its turn.
     pub(crate) fn link_up(&mut self, now: &Now) {
         if let Some(mut start) = self.start.take() {
             if told_len(&self.request).is_none() {
@@ -276,11 +280,25 @@ impl Relay {
             (self.began_ms, self.link_ms, self.since_ms) = (now.ms(), now.ms(), now.ms());
             return;
         }
-        match self.link.as_mut().map(|link| link.link_up()) {
-            Some(Ok(true)) => (self.link_ms, self.since_ms) = (now.ms(), now.ms()),
-            Some(Err((failure, why))) => self.fail(failure, &why),
-            Some(Ok(false)) | None => {}
+        let wire = self.link.as_mut().and_then(|link| link.wire_mut());
+        if wire.is_some_and(Wire::take_turn) {
+            (self.link_ms, self.since_ms) = (now.ms(), now.ms());
         }
+    }
+
+    /// Its end of its link.
+    pub(crate) fn wire(&self) -> Option<&Wire> {
+        self.link.as_ref()?.wire()
+    }
+
+    /// The same, to be told what was done.
+    pub(crate) fn wire_mut(&mut self) -> Option<&mut Wire> {
+        self.link.as_mut()?.wire_mut()
+    }
+
+    /// Whether the link that it has left may be kept.
+    pub(crate) fn keeps_link(&self) -> bool {
+        self.keeps_link
     }
 
     /// Passes on what was held of the request body; true when that was anything.
@@ -436,8 +454,7 @@ impl Relay {
             }
             match self.pull(now) {
                 Ok(Flow::Wait | Flow::Untold) if !self.at_end => {
-                    let awaited = self.awaited(now);
-                    return awaited.map_or(Fill::Done, |(fd, interest)| Fill::Wait(fd, interest));
+                    return Fill::Wait(self.awaited(now));
                 }
                 Ok(_) => {}
                 Err((failure, why)) => self.fail(failure, &why),
@@ -564,6 +581,9 @@ impl Relay {
     /// It is not waited for: the next move is the client's.
     pub fn rests(&mut self) {
         self.waits = false;
+        if let Some(wire) = self.wire_mut() {
+            wire.rests();
+        }
     }
 
     /// When [`Relay::expired`] is due, in monotonic milliseconds.
@@ -573,7 +593,7 @@ impl Relay {
             return since_ms + TOLD_MS_MAX;
         }
         let whole = self.limits.whole_ms.map_or(u64::MAX, |most| self.began_ms + most);
-        let linked = match link.stage() {
+        let linked = match stage_of(&**link) {
             Stage::Queued => return whole.min(self.link_ms + self.limits.queue_ms),
             Stage::Connecting => self.link_ms + self.limits.connect_ms,
             Stage::Linked => u64::MAX,
@@ -598,7 +618,7 @@ impl Relay {
             self.at_end = true;
             return;
         }
-        let stage = self.link.as_ref().map_or(Stage::Linked, |link| link.stage());
+        let stage = self.link.as_ref().map_or(Stage::Linked, |link| stage_of(&**link));
         let linking = now.ms().saturating_sub(self.link_ms);
         let waited = now.ms().saturating_sub(self.since_ms);
         match stage {
@@ -626,7 +646,7 @@ impl Relay {
     /// Of its program nothing more is wanted.
     fn leave(&mut self) {
         if let Some(link) = self.link.take() {
-            link.leave();
+            self.keeps_link = link.leave();
         }
     }
 
@@ -655,6 +675,10 @@ impl Relay {
     fn moved(&mut self, now: &Now) {
         self.since_ms = now.ms();
     }
+}
+
+fn stage_of(link: &dyn Link) -> Stage {
+    link.wire().map_or(Stage::Linked, Wire::stage)
 }
 
 /// So many bytes came where so many are `left` to come: how many of them are too many.

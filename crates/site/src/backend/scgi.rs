@@ -4,29 +4,27 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use flyball_sys::owned::Owned;
-use flyball_sys::readiness::Interest;
 
 use super::environment::Environment;
-use super::responder::Responder;
-use super::stream::{Received, Stream};
-use super::{Failure, Flow, Link, Stage};
+use super::upstream::Upstream;
+use super::wire::{Received, Wire};
+use super::{Failure, Flow, Link};
 
 /// A request on its way.
 #[derive(Debug)]
 struct Scgi {
-    stream: Stream,
+    wire: Wire,
     ended: bool,
     output: u64,
 }
 
 /// Begins a request, whose variables tell how long the body is. Never blocks.
 pub(super) fn begin(
-    responder: &Arc<Responder>,
+    upstream: &Arc<Upstream>,
     variables: &Environment,
 ) -> Result<Box<dyn Link>, (Failure, String)> {
-    let stream = Stream::open(responder, request(variables), false)?;
-    Ok(Box::new(Scgi { stream, ended: false, output: 0 }))
+    let wire = Wire::new(upstream, request(variables), false)?;
+    Ok(Box::new(Scgi { wire, ended: false, output: 0 }))
 }
 
 /// The variables as a netstring: the length of the body first, and that this is SCGI.
@@ -46,37 +44,33 @@ fn request(variables: &Environment) -> Vec<u8> {
 }
 
 impl Link for Scgi {
-    fn stage(&self) -> Stage {
-        self.stream.stage()
+    fn wire(&self) -> Option<&Wire> {
+        Some(&self.wire)
     }
 
-    fn link_up(&mut self) -> Result<bool, (Failure, String)> {
-        self.stream.link_up()
+    fn wire_mut(&mut self) -> Option<&mut Wire> {
+        Some(&mut self.wire)
     }
 
     fn room(&self) -> usize {
-        self.stream.room()
+        self.wire.room()
     }
 
     fn take(&mut self, bytes: &[u8]) {
-        self.stream.add(|queue| queue.extend_from_slice(bytes));
+        self.wire.add(|queue| queue.extend_from_slice(bytes));
     }
 
     fn end_body(&mut self) {}
 
     fn queued(&self) -> usize {
-        self.stream.queued()
-    }
-
-    fn push(&mut self) -> bool {
-        self.stream.push()
+        self.wire.queued()
     }
 
     fn pull(&mut self, answer: &mut BytesMut) -> Result<Flow, (Failure, String)> {
         if self.ended {
             return Ok(Flow::End);
         }
-        let received = self.stream.receive(|bytes| {
+        let received = self.wire.take(|bytes| {
             answer.extend_from_slice(bytes);
             bytes.len()
         })?;
@@ -96,12 +90,10 @@ impl Link for Scgi {
         }
     }
 
-    fn awaited(&mut self, pulls: bool) -> Option<(Arc<Owned>, Interest)> {
-        Some(self.stream.awaited(pulls))
-    }
-
     /// SCGI has one request on a link.
-    fn leave(self: Box<Self>) {}
+    fn leave(self: Box<Self>) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

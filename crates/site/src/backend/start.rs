@@ -7,8 +7,8 @@ use flyball_http::{Method, OwnedRequest};
 
 use super::environment::Environment;
 use super::request::name_of;
-use super::responder::Responder;
 use super::spawner::Spawner;
+use super::upstream::Upstream;
 use super::{Failure, Link, cgi, fastcgi, scgi};
 
 /// A request that has no link yet, and what its program is told of it.
@@ -24,7 +24,7 @@ pub(super) enum To {
     /// A program, by the number of its rule, with the path beneath that of the rule.
     Program { spawner: Arc<Spawner>, rule: u32, below: Vec<u8> },
     /// A server.
-    Server { responder: Arc<Responder>, is_scgi: bool },
+    Server { upstream: Arc<Upstream>, is_scgi: bool },
 }
 
 impl Start {
@@ -51,15 +51,15 @@ impl Start {
             To::Program { spawner, rule, below } => {
                 cgi::begin(&spawner, rule, below, environment, request, id)
             }
-            To::Server { responder, is_scgi: true } => scgi::begin(&responder, &environment),
-            To::Server { responder, is_scgi: false } => {
+            To::Server { upstream, is_scgi: true } => scgi::begin(&upstream, &environment),
+            To::Server { upstream, is_scgi: false } => {
                 // RFC 9110, section 9.2.2.
                 let repeats = matches!(
                     request.request().method(),
                     Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete
                 );
                 let name = name_of("fastcgi", request, id);
-                fastcgi::begin(&responder, environment, repeats, name)
+                fastcgi::begin(&upstream, environment, repeats, name)
             }
         }
     }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use flyball_conn::{Awaited, Connection, Needs};
+use flyball_conn::{Connection, Needs};
 use flyball_http::CloseReason;
 use flyball_site::{Ask, Plan};
 use flyball_sys::disk::{Done, Op};
@@ -16,9 +16,10 @@ use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 use flyball_sys::uring::{Completion, Mode, Ring};
 
-use crate::awaited::BackendPoll;
+use crate::awaited::{Awaited, BackendPoll};
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, receive, resume};
+use crate::link::Held;
 use crate::pool::BlockingPool;
 use crate::room::{self, Yields};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
@@ -103,6 +104,8 @@ pub(crate) struct Slot {
     socket: Arc<Owned>,
     pub(crate) connection: Connection,
     ready: Ready,
+    /// Its link to a server.
+    link: Held,
     /// The callbacks that are linked to the socket.
     linked: Interest,
     /// Its client has closed its side, of which a callback for room tells as well.
@@ -124,6 +127,7 @@ impl Slot {
             socket: Arc::new(socket),
             connection: Connection::new(peer, desk),
             ready: Ready { read: true, ..Ready::default() },
+            link: None,
             linked: Interest::NONE,
             half_closed: false,
             queued: false,
@@ -139,8 +143,9 @@ impl Slot {
         token: Token,
         callbacks: &'a mut Callbacks,
     ) -> (AtomPort<'a>, &'a mut Connection) {
-        let Slot { socket, connection, ready, plan, on_disk, warming, .. } = self;
-        (AtomPort { socket, ready, plan, on_disk, warming, token, callbacks }, connection)
+        let Slot { socket, connection, ready, link, plan, on_disk, warming, .. } = self;
+        let port = AtomPort { socket, ready, link, plan, on_disk, warming, token, callbacks };
+        (port, connection)
     }
 
     /// A callback came, and is not linked any more unless it `stays`. Whether the connection may
@@ -470,6 +475,7 @@ fn turn(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callback
 struct AtomPort<'a> {
     socket: &'a Owned,
     ready: &'a mut Ready,
+    link: &'a mut Held,
     plan: &'a mut Option<Box<Plan>>,
     on_disk: &'a mut bool,
     warming: &'a mut Option<Box<Plan>>,
@@ -484,6 +490,10 @@ impl Port for AtomPort<'_> {
 
     fn ready(&mut self) -> &mut Ready {
         self.ready
+    }
+
+    fn link(&mut self) -> &mut Held {
+        self.link
     }
 
     /// Starts the next operation of the plan, and those behind it while they are done at once.

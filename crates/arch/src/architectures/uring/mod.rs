@@ -38,6 +38,7 @@ use self::operations::{Operations, Slot};
 use crate::architecture::{Architecture, Sockets};
 use crate::desk::Desk;
 use crate::limits::WAIT_MS_MAX;
+use crate::link;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
 use crate::worker::{Order, Report, Worker};
@@ -266,6 +267,7 @@ impl Loop {
         let Loop { slots, operations, desk, timers, .. } = self;
         let Some(slot) = slots.find(token) else { return };
         slot.connection.woke();
+        link::woke(&mut slot.link);
         let mut needs = Needs::default();
         let over = loop {
             if let Some(reason) = slot.over {
@@ -303,10 +305,12 @@ impl Loop {
                 slot.plan = slot.connection.take_plan(ask);
                 continue;
             }
-            if operations.start(&needs, slot, token, desk) {
+            if link::serve(&mut slot.link, &needs, &mut slot.connection)
+                || operations.start(&needs, slot, token, desk)
+            {
                 continue;
             }
-            if let Some(on) = needs.watch.take()
+            if let Some(on) = link::awaited(&slot.link, needs.watch.take())
                 && operations.start_await(&on, slot, token, desk)
             {
                 continue;

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use flyball_conn::{Awaited, Connection, Needs};
+use flyball_conn::{Connection, Needs};
 use flyball_http::CloseReason;
 use flyball_http::out::{Front, Memory};
 use flyball_site::{Out, Plan};
@@ -15,8 +15,9 @@ use flyball_sys::uring::{
 };
 
 use super::pieces::Pieces;
-use crate::awaited::{BACKEND, BackendPoll};
+use crate::awaited::{Awaited, BACKEND, BackendPoll};
 use crate::desk::Desk;
+use crate::link::{self, Held};
 use crate::pool::BlockingPool;
 use crate::settings::CompletionOrder;
 use crate::slots::Token;
@@ -105,6 +106,8 @@ pub(crate) struct Slot {
     pub(crate) on_disk: Option<Purpose>,
     pub(crate) plan: Option<Box<Plan>>,
     backend: BackendPoll,
+    /// Its link to a server.
+    pub(crate) link: Held,
     pieces: Option<Box<Pieces>>,
     reference: Reference,
     pub(crate) over: Option<CloseReason>,
@@ -186,6 +189,7 @@ impl Operations {
             on_disk: None,
             plan: None,
             backend: BackendPoll::default(),
+            link: None,
             pieces: None,
             reference: Reference::No,
             over: None,
@@ -247,9 +251,14 @@ impl Operations {
     /// when there is work on the disk.
     fn held_back(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) -> bool {
         let mut needs = Needs::default();
-        slot.connection.held_back(desk);
-        slot.connection.needs(&mut needs);
-        match &needs.watch {
+        loop {
+            slot.connection.held_back(desk);
+            slot.connection.needs(&mut needs);
+            if !link::serve(&mut slot.link, &needs, &mut slot.connection) {
+                break;
+            }
+        }
+        match &link::awaited(&slot.link, needs.watch.take()) {
             Some(awaited) => {
                 slot.backend.set(&mut self.ring, token.bits() | BACKEND, awaited);
             }

@@ -251,8 +251,9 @@ fn read(thread: &mut Thread, mut line: Line) {
         line.tell(order);
     }
     loop {
-        let Line { socket, connection, ready, plan, .. } = &mut line;
-        let turn = drive(&mut ReadPort { socket, ready, plan }, connection, &mut thread.desk);
+        let Line { socket, connection, ready, link, plan, .. } = &mut line;
+        let mut port = ReadPort { socket, ready, link, plan };
+        let turn = drive(&mut port, connection, &mut thread.desk);
         match turn {
             Turn::Over(reason) => return thread.close(line, reason),
             Turn::Wait(interest, Some(awaited)) => {
@@ -291,9 +292,9 @@ fn write(thread: &mut Thread, mut line: Line) {
     loop {
         line.tell(pipeline.order());
         let plan = line.plan.take();
-        let Line { socket, connection, ready, told, partition, .. } = &mut line;
+        let Line { socket, connection, ready, link, told, partition, .. } = &mut line;
         let others = &pipeline.partitions[*partition].write;
-        let mut port = WritePort { socket, ready, told, pipeline: &pipeline, others };
+        let mut port = WritePort { socket, ready, link, told, pipeline: &pipeline, others };
         let turn = match plan.and_then(|plan| port.perform(plan, connection, &mut thread.desk)) {
             Some(done) => resume(&mut port, connection, done, &mut thread.desk),
             None => drive(&mut port, connection, &mut thread.desk),

@@ -3,13 +3,15 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
-use flyball_conn::{Awaited, Connection};
+use flyball_conn::Connection;
 use flyball_observe::standing::{Standing, StateChanges};
 use flyball_site::Plan;
 use flyball_sys::owned::Owned;
 
+use crate::awaited::Awaited;
 use crate::desk::Desk;
 use crate::drive::Ready;
+use crate::link::Held;
 use crate::worker::Order;
 
 /// A connection and what the stages know about it.
@@ -25,6 +27,8 @@ pub(crate) struct Line {
     pub(crate) awaited: Option<Box<Awaited>>,
     /// What is known of the socket.
     pub(crate) ready: Ready,
+    /// Its link to a server.
+    pub(crate) link: Held,
     /// By which of the two poll stages it has been watched.
     pub(super) watched: [bool; 2],
     /// The last order that it was told.
@@ -49,6 +53,7 @@ impl Line {
             plan: None,
             awaited: None,
             ready: Ready::default(),
+            link: None,
             watched: [false; 2],
             told: Told::default(),
             counted: None,

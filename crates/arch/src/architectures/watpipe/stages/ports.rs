@@ -15,12 +15,14 @@ use super::pipeline::Pipeline;
 use super::queue::Queue;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready};
+use crate::link::Held;
 use crate::transmit::{Sent, transmit};
 
 /// What Read does: it receives and parses; the rest is Write's.
 pub(crate) struct ReadPort<'a> {
     pub(crate) socket: &'a Owned,
     pub(crate) ready: &'a mut Ready,
+    pub(crate) link: &'a mut Held,
     pub(crate) plan: &'a mut Option<Box<Plan>>,
 }
 
@@ -33,6 +35,10 @@ impl Port for ReadPort<'_> {
 
     fn ready(&mut self) -> &mut Ready {
         self.ready
+    }
+
+    fn link(&mut self) -> &mut Held {
+        self.link
     }
 
     fn receive(&mut self, space: &mut [u8], _: &Desk) -> io::Result<usize> {
@@ -50,6 +56,7 @@ impl Port for ReadPort<'_> {
 pub(crate) struct WritePort<'a> {
     pub(crate) socket: &'a Owned,
     pub(crate) ready: &'a mut Ready,
+    pub(crate) link: &'a mut Held,
     pub(crate) told: &'a mut Told,
     pub(crate) pipeline: &'a Pipeline,
     /// Connections of its partition that wait for a writer.
@@ -66,6 +73,10 @@ impl Port for WritePort<'_> {
 
     fn ready(&mut self) -> &mut Ready {
         self.ready
+    }
+
+    fn link(&mut self) -> &mut Held {
+        self.link
     }
 
     fn send(&mut self, connection: &mut Connection, desk: &mut Desk) -> Sent {

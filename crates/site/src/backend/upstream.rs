@@ -16,7 +16,7 @@ use super::spares::Spares;
 /// Where a link gets its socket from: one for each rule, shared by the threads of a process. Each
 /// worker has links of its own, since they are made after the fork.
 #[derive(Debug)]
-pub(super) struct Responder {
+pub struct Upstream {
     server: Server,
     /// What is asked, where this server starts what answers: only sockets that have this mark.
     mark: Option<Mark>,
@@ -33,9 +33,9 @@ pub(super) struct Responder {
     pub(super) requests: Spares<Box<FastCgi>>,
 }
 
-impl Responder {
-    pub(super) fn new(server: Server, idle_max: usize, places: Arc<Places>) -> Responder {
-        Responder {
+impl Upstream {
+    pub(super) fn new(server: Server, idle_max: usize, places: Arc<Places>) -> Upstream {
+        Upstream {
             server,
             mark: None,
             idle: Mutex::default(),
@@ -49,8 +49,8 @@ impl Responder {
 
     /// The same where this server starts what answers: only sockets of this mark are told anything,
     /// wherever the name leads.
-    pub(super) fn of_mark(self, mark: Option<Mark>) -> Responder {
-        Responder { mark, ..self }
+    pub(super) fn of_mark(self, mark: Option<Mark>) -> Upstream {
+        Upstream { mark, ..self }
     }
 
     /// Where it listens.
@@ -64,7 +64,7 @@ impl Responder {
     }
 
     /// A link that has been used before and that the server has not closed.
-    pub(super) fn take_idle(&self) -> Option<Arc<Owned>> {
+    pub fn take_idle(&self) -> Option<Arc<Owned>> {
         if !self.keeps() {
             return None;
         }
@@ -78,7 +78,7 @@ impl Responder {
     }
 
     /// Keeps a link for another request, if there is room.
-    pub(super) fn keep(&self, socket: Arc<Owned>) {
+    pub fn keep(&self, socket: Arc<Owned>) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < self.idle_max {
             idle.push(socket);
@@ -86,7 +86,7 @@ impl Responder {
     }
 
     /// Begins to connect. Never blocks: what becomes of it is seen by the first send.
-    pub(super) fn connect(&self) -> Result<Arc<Owned>, (Failure, String)> {
+    pub fn connect(&self) -> Result<Arc<Owned>, (Failure, String)> {
         let socket = net::begin_to_connect(&self.server).map_err(|error| not_connected(&error))?;
         if let Some(mark) = &self.mark {
             mark.check(&socket).map_err(|why| (Failure::Down, why.into()))?;
@@ -117,10 +117,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();
-        let responder = Responder::new(Server::Unix(path.clone()), 3, Places::new(None, 0));
+        let upstream = Upstream::new(Server::Unix(path.clone()), 3, Places::new(None, 0));
         let mut theirs = Vec::new();
         for _ in 0..4 {
-            responder.keep(responder.connect().unwrap());
+            upstream.keep(upstream.connect().unwrap());
             theirs.push(listener.accept().unwrap().0);
         }
         let has_ended = |mut far: &std::os::unix::net::UnixStream| {
@@ -130,14 +130,14 @@ mod tests {
         assert_eq!(theirs.iter().map(has_ended).collect::<Vec<_>>(), [false, false, false, true]);
         theirs[2].write_all(b"x").unwrap();
         drop(theirs.remove(1));
-        let first = responder.take_idle().expect("the first is as it was");
-        assert!(responder.take_idle().is_none());
+        let first = upstream.take_idle().expect("the first is as it was");
+        assert!(upstream.take_idle().is_none());
         drop(first);
         assert!(has_ended(&theirs[0]));
         drop(listener);
-        let (failure, why) = responder.connect().unwrap_err();
+        let (failure, why) = upstream.connect().unwrap_err();
         assert_eq!(failure, Failure::Down, "{why}");
         std::fs::remove_file(path).unwrap();
-        assert_eq!(responder.connect().unwrap_err().0, Failure::Down);
+        assert_eq!(upstream.connect().unwrap_err().0, Failure::Down);
     }
 }

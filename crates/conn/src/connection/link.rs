@@ -1,0 +1,112 @@
+//! The end of a connection that leads to a server which answers. Who drives the connection has the
+//! link and its place; here is what is wanted of it, and what is told.
+
+use std::io;
+use std::sync::Arc;
+
+use flyball_site::{BackendFailure, Place, Responder, Upstream, Wire, Wish};
+
+use super::Connection;
+use crate::needs::LinkNeed;
+
+/// The link of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Link {
+    /// It has none.
+    #[default]
+    None,
+    /// Its responder uses it.
+    Used,
+    /// What has used it is gone; it may be kept for another if it `keeps`.
+    Left { keeps: bool },
+}
+
+impl Connection {
+    fn wire(&self) -> Option<&Wire> {
+        self.responder()?.wire()
+    }
+
+    fn wire_mut(&mut self) -> Option<&mut Wire> {
+        self.responder_mut()?.wire_mut()
+    }
+
+    /// What is to be done with its link before that is used.
+    pub(super) fn link_need(&self) -> Option<LinkNeed> {
+        let wish = self.wire().and_then(Wire::wish);
+        match (self.link, wish) {
+            (Link::Left { keeps }, _) => Some(LinkNeed::Leave { keeps }),
+            (_, Some(Wish::Open)) => Some(LinkNeed::Open),
+            (Link::Used, None) => {
+                let keeps = self.responder().is_some_and(|one| one.keeps_link());
+                Some(LinkNeed::Leave { keeps })
+            }
+            (Link::Used, Some(Wish::Use(_))) | (Link::None, _) => None,
+        }
+    }
+
+    /// What it is used for.
+    pub(super) fn link_use(&self) -> Option<Wish> {
+        self.wire().filter(|_| self.link == Link::Used).and_then(Wire::wish)
+    }
+
+    /// This responder is let go of, and its link with it.
+    pub(super) fn unlink(&mut self, responder: &dyn Responder) {
+        if self.link == Link::Used {
+            self.link = Link::Left { keeps: responder.keeps_link() };
+        }
+    }
+
+    /// Where the link leads that it wants, and its place; `None` in the place of the one that it
+    /// has. Then [`Connection::linked`].
+    pub fn link_to(&mut self) -> Option<(Arc<Upstream>, Option<Place>)> {
+        let wire = self.wire_mut()?;
+        Some((Arc::clone(wire.upstream()), wire.take_place()))
+    }
+
+    /// It has its link, which was used before if that `was_idle`; or there is none for it.
+    pub fn linked(&mut self, was_idle: Result<bool, (BackendFailure, String)>) {
+        self.again = true;
+        match (was_idle, self.responder_mut()) {
+            (Ok(was_idle), Some(responder)) => {
+                if let Some(wire) = responder.wire_mut() {
+                    wire.linked(was_idle);
+                }
+                self.link = Link::Used;
+            }
+            (Ok(_), None) => self.link = Link::Left { keeps: false },
+            (Err((failure, why)), Some(responder)) => responder.has_no_link(failure, &why),
+            (Err(_), None) => {}
+        }
+    }
+
+    /// Where bytes of its link go; then [`Connection::link_received`].
+    pub fn link_space(&mut self) -> &mut [u8] {
+        self.wire_mut().map_or(&mut [], Wire::space)
+    }
+
+    /// So many bytes were put there; zero is the end of the stream.
+    pub fn link_received(&mut self, received: io::Result<usize>) {
+        self.again = true;
+        if let Some(wire) = self.wire_mut() {
+            wire.received(received);
+        }
+    }
+
+    /// What is to be sent on its link.
+    pub fn link_outgoing(&self) -> &[u8] {
+        self.wire().map_or(&[], Wire::outgoing)
+    }
+
+    /// So many of these bytes were sent.
+    pub fn link_sent(&mut self, sent: io::Result<usize>) {
+        self.again = true;
+        if let Some(wire) = self.wire_mut() {
+            wire.sent(sent);
+        }
+    }
+
+    /// Its link was given back, or closed.
+    pub fn link_left(&mut self) {
+        (self.again, self.link) = (true, Link::None);
+    }
+}

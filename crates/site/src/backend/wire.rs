@@ -1,0 +1,331 @@
+//! The bytes between a worker and a server that answers, whatever they mean: what is to be sent,
+//! what came, and the one repetition of a request that a link which was kept for too long may cost.
+//! Nothing here touches a socket: who drives the connection has the link, moves the bytes, and is
+//! told what is wanted of it by [`Wire::wish`].
+
+use std::io;
+use std::sync::Arc;
+
+use flyball_sys::owned::Owned;
+use flyball_sys::readiness::Interest;
+
+use super::places::{Entry, Place, Waiting};
+use super::upstream::{Upstream, not_connected};
+use super::{BODY_QUEUED_MAX, Failure, PIECE_BYTES, Stage};
+
+/// What came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Received<T> {
+    /// Bytes.
+    Bytes(T),
+    /// The server has closed the link.
+    End,
+    /// Nothing yet.
+    Nothing,
+}
+
+/// What a request wants of its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// A link, or where it has one a fresh one in its place: [`Wire::linked`].
+    Open,
+    /// That bytes are moved.
+    Use(Interest),
+}
+
+/// How far a request has got.
+#[derive(Debug)]
+enum Reach {
+    /// As many links are in use as may be.
+    Queued(Waiting),
+    /// It may have one, at this place; one that it was given goes with its place.
+    Wanted(Option<Place>),
+    /// It has one.
+    Linked,
+}
+
+/// A request's end of its link to a server.
+#[derive(Debug)]
+pub struct Wire {
+    upstream: Arc<Upstream>,
+    reach: Reach,
+    /// What is sent, the first `at` bytes of which are.
+    queue: Vec<u8>,
+    at: usize,
+    /// What came and was not looked at: the first `came` bytes.
+    inbox: Vec<u8>,
+    came: usize,
+    /// How the other side has ended it, once what came before that was looked at.
+    ended: Option<io::Result<()>>,
+    /// Whether more of the answer is wanted.
+    reads: bool,
+    /// Bytes were sent since that was last asked.
+    has_moved: bool,
+    /// The link was used before, and the server may have closed it.
+    was_idle: bool,
+    /// The request may be made twice, and all of it is in the queue.
+    repeats: bool,
+    /// Why no more can be sent.
+    broken: Option<io::Error>,
+    /// Something was sent, so that it is connected.
+    reached: bool,
+    /// Something of the answer came.
+    heard: bool,
+}
+
+impl Wire {
+    /// One that wants a link, with what shall be sent first. `repeats` says that the request may be
+    /// made twice.
+    pub(super) fn new(
+        upstream: &Arc<Upstream>,
+        queue: Vec<u8>,
+        repeats: bool,
+    ) -> Result<Wire, (Failure, String)> {
+        let reach = match upstream.places.enter().map_err(|error| not_connected(&error))? {
+            Entry::Now(place) => Reach::Wanted(Some(place)),
+            Entry::Later(waiting) => Reach::Queued(waiting),
+            Entry::Full => {
+                let why = "as many links to its server are in use as may be, and as many wait";
+                return Err((Failure::Busy, why.into()));
+            }
+        };
+        Ok(Wire {
+            upstream: Arc::clone(upstream),
+            reach,
+            queue,
+            at: 0,
+            inbox: Vec::new(),
+            came: 0,
+            ended: None,
+            reads: false,
+            has_moved: false,
+            was_idle: false,
+            repeats,
+            broken: None,
+            reached: false,
+            heard: false,
+        })
+    }
+
+    /// What it wants of its link. Pure: a wish stays until a call ends it.
+    pub fn wish(&self) -> Option<Wish> {
+        match self.reach {
+            Reach::Queued(_) => None,
+            Reach::Wanted(_) => Some(Wish::Open),
+            Reach::Linked => {
+                let has_all = self.came > 0 || self.ended.is_some();
+                let (read, write) = (self.reads && !has_all, self.queued() > 0);
+                Some(Wish::Use(Interest { read, write }))
+            }
+        }
+    }
+
+    /// Where a link leads.
+    pub fn upstream(&self) -> &Arc<Upstream> {
+        &self.upstream
+    }
+
+    /// The place of the link that is to be opened; `None` where it is to take the place of another.
+    pub fn take_place(&mut self) -> Option<Place> {
+        match &mut self.reach {
+            Reach::Wanted(place) => place.take(),
+            _ => None,
+        }
+    }
+
+    /// It has a link, which was used before if it `was_idle`.
+    pub fn linked(&mut self, was_idle: bool) {
+        (self.reach, self.was_idle) = (Reach::Linked, was_idle);
+    }
+
+    /// Where bytes of the answer go.
+    pub fn space(&mut self) -> &mut [u8] {
+        if self.inbox.is_empty() {
+            let buffer = self.upstream.buffers.take();
+            self.inbox = buffer.unwrap_or_else(|| vec![0; PIECE_BYTES]);
+        }
+        &mut self.inbox[self.came..]
+    }
+
+    /// So many came there; none is the end, and an error that of the link.
+    pub fn received(&mut self, received: io::Result<usize>) {
+        match received {
+            Ok(n) if n > 0 => (self.came, self.heard) = (self.came + n, true),
+            Err(error) if is_transient(&error) => {}
+            ended => self.ended = Some(ended.map(|_| ())),
+        }
+    }
+
+    /// What is to be sent.
+    pub fn outgoing(&self) -> &[u8] {
+        if self.broken.is_some() { &[] } else { &self.queue[self.at..] }
+    }
+
+    /// So many of these bytes were sent; with an error no more can be.
+    pub fn sent(&mut self, sent: io::Result<usize>) {
+        match sent {
+            Ok(n) => {
+                self.at += n;
+                (self.has_moved, self.reached) = (true, true);
+            }
+            Err(error) if is_transient(&error) => {}
+            // It may have answered all the same, which receiving will show.
+            Err(error) => self.broken = Some(error),
+        }
+        self.forget_sent();
+    }
+
+    /// Whether bytes were sent since this was last asked.
+    pub(super) fn has_moved(&mut self) -> bool {
+        std::mem::take(&mut self.has_moved)
+    }
+
+    /// How far it has got.
+    pub(super) fn stage(&self) -> Stage {
+        match self.reach {
+            Reach::Queued(_) => Stage::Queued,
+            Reach::Linked if self.reached || self.queued() == 0 => Stage::Linked,
+            Reach::Linked | Reach::Wanted(_) => Stage::Connecting,
+        }
+    }
+
+    /// Takes the place that it waited for, if it is its turn; whether it is.
+    pub(super) fn take_turn(&mut self) -> bool {
+        let Reach::Queued(waiting) = &self.reach else { return false };
+        let Some(place) = waiting.turn() else { return false };
+        self.reach = Reach::Wanted(Some(place));
+        true
+    }
+
+    /// What can be read when that is so.
+    pub(super) fn turn(&self) -> Option<&Arc<Owned>> {
+        match &self.reach {
+            Reach::Queued(waiting) => Some(waiting.descriptor()),
+            _ => None,
+        }
+    }
+
+    /// Bytes that wait to be sent.
+    pub(super) fn queued(&self) -> usize {
+        self.outgoing().len()
+    }
+
+    /// Bytes that may be added. What is not read any more goes nowhere.
+    pub(super) fn room(&self) -> usize {
+        BODY_QUEUED_MAX.saturating_sub(self.queued())
+    }
+
+    /// Adds what `write` appends.
+    pub(super) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.broken.is_none() {
+            write(&mut self.queue);
+        } else {
+            // As when it was let go of: not all of the request is in the queue.
+            self.was_idle = false;
+        }
+    }
+
+    /// Lets go of what need not be sent again.
+    fn forget_sent(&mut self) {
+        if self.may_repeat() && self.queue.len() <= BODY_QUEUED_MAX {
+            return;
+        }
+        if self.at == self.queue.len() || self.at >= BODY_QUEUED_MAX / 2 {
+            // What is not in the queue cannot be sent again, and its rest is no request.
+            self.was_idle &= self.at == 0;
+            self.queue.drain(..self.at);
+            self.at = 0;
+        }
+    }
+
+    fn may_repeat(&self) -> bool {
+        self.was_idle && self.repeats && !self.heard
+    }
+
+    /// No more of the answer is wanted at the moment.
+    pub(super) fn rests(&mut self) {
+        self.reads = false;
+    }
+
+    /// Has `take` look at what came, if anything did.
+    pub(super) fn take<T>(
+        &mut self,
+        take: impl FnOnce(&mut [u8]) -> T,
+    ) -> Result<Received<T>, (Failure, String)> {
+        if self.came > 0 {
+            let mut inbox = std::mem::take(&mut self.inbox);
+            let taken = take(&mut inbox[..std::mem::take(&mut self.came)]);
+            self.upstream.buffers.keep(inbox);
+            return Ok(Received::Bytes(taken));
+        }
+        let Some(ended) = self.ended.take() else {
+            self.reads = true;
+            return Ok(Received::Nothing);
+        };
+        if self.repeat() {
+            return Ok(Received::Nothing);
+        }
+        match (self.broken.take(), ended) {
+            (Some(error), _) if !self.heard && is_of_connecting(&error) => {
+                Err(not_connected(&error))
+            }
+            // Sending has met a reset, which receiving does not tell again.
+            (Some(error), Ok(())) if error.kind() == io::ErrorKind::ConnectionReset => {
+                Err((Failure::Gone, format!("the link to its server broke: {error}")))
+            }
+            (_, Ok(())) => {
+                // Who asks again is told again.
+                self.ended = Some(Ok(()));
+                Ok(Received::End)
+            }
+            (Some(error), Err(_)) | (None, Err(error)) => {
+                Err((Failure::Gone, format!("the link to its server broke: {error}")))
+            }
+        }
+    }
+
+    /// A link that was kept has ended before anything came back: the request is made again on a new
+    /// one, if it may be. Whether it is.
+    fn repeat(&mut self) -> bool {
+        // What was not sent at all can be sent again, whatever it does.
+        let untouched = self.was_idle && self.at == 0 && !self.heard && !self.queue.is_empty();
+        if !self.may_repeat() && !untouched {
+            return false;
+        }
+        self.reach = Reach::Wanted(None);
+        (self.was_idle, self.at, self.broken) = (false, 0, None);
+        true
+    }
+
+    /// The answer has ended, and what was to be sent is given back: `keeps` the link if the server
+    /// awaits another request.
+    pub(super) fn end(mut self, keeps: bool) -> (Arc<Upstream>, Vec<u8>, bool) {
+        let is_clean = self.queued() == 0 && self.broken.is_none() && self.came == 0;
+        let keeps = keeps && is_clean && self.ended.is_none();
+        (Arc::clone(&self.upstream), std::mem::take(&mut self.queue), keeps)
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        if !self.inbox.is_empty() {
+            self.upstream.buffers.keep(std::mem::take(&mut self.inbox));
+        }
+    }
+}
+
+fn is_transient(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// Whether it says that there was no connection at all.
+fn is_of_connecting(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::TimedOut
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::NotConnected
+    )
+}
