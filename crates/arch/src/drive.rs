@@ -191,29 +191,10 @@ fn go_on<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) ->
         if let Some(reason) = needs.over {
             return Turn::Over(reason);
         }
-        if needs.shut {
-            // It fails only when the peer has gone, which reading will show.
-            let _ = net::shutdown_write(port.socket());
-            port.ready().read = true;
-            connection.shut(desk);
-            debug_assert!(has_ended(connection, |needs| needs.shut));
-            continue;
-        }
-        if let Some(need) = needs.link {
-            link::manage(port.link(), need, connection);
-            continue;
-        }
-        if let Some(ask) = needs.asks.first() {
-            // A body that is produced here may be long: others have their turn.
-            if ask_for(port, connection, ask, desk) && connection.is_producing() {
-                return Turn::Again;
-            }
-            continue;
-        }
-        match use_link(port, connection, &needs, &mut reads) {
-            Moved::Nothing => {}
-            Moved::Later => return Turn::Again,
-            Moved::Sent | Moved::Received => continue,
+        match at_once(port, connection, &needs, &mut reads, desk) {
+            Next::Client => {}
+            Next::Round => continue,
+            Next::Others => return Turn::Again,
         }
         let readable = P::RECEIVES && port.ready().read;
         let may_read = reads < READS_PER_TURN;
@@ -251,6 +232,49 @@ fn go_on<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) ->
                 None => connection.client_left(desk),
             },
         }
+    }
+}
+
+/// What comes after what can be done at once.
+enum Next {
+    /// Nothing of that was wanted: the client's socket.
+    Client,
+    /// Another look at what is wanted.
+    Round,
+    /// The turn of others.
+    Others,
+}
+
+/// Does what is wanted beside the client's input and room.
+fn at_once<P: Port>(
+    port: &mut P,
+    connection: &mut Connection,
+    needs: &Needs,
+    reads: &mut u32,
+    desk: &mut Desk,
+) -> Next {
+    if needs.shut {
+        // It fails only when the peer has gone, which reading will show.
+        let _ = net::shutdown_write(port.socket());
+        port.ready().read = true;
+        connection.shut(desk);
+        debug_assert!(has_ended(connection, |needs| needs.shut));
+        return Next::Round;
+    }
+    if let Some(need) = needs.link {
+        link::manage(port.link(), need, connection);
+        debug_assert!(has_ended(connection, |needs| needs.link == Some(need)));
+        return Next::Round;
+    }
+    if let Some(ask) = needs.asks.first() {
+        // A body that is produced here may be long: others have their turn.
+        let is_done = ask_for(port, connection, ask, desk);
+        return if is_done && connection.is_producing() { Next::Others } else { Next::Round };
+    }
+    match use_link(port, connection, needs, reads) {
+        Moved::Nothing => Next::Client,
+        Moved::Later => Next::Others,
+        Moved::Sent | Moved::Received => Next::Round,
     }
 }
 

@@ -27,8 +27,8 @@ const NUMBER_DIGITS: usize = 16;
 
 /// What tells the sockets that are made for one purpose from all others. A socket is bound by a
 /// name that holds its mark, and keeps that as its address, whatever name it gets and whatever
-/// leads to it. The mark follows from the path and the purpose alone, so that those who connect know it also
-/// of a socket that is made later, or by another version.
+/// leads to it. The mark follows from the path and the purpose alone, so that those who connect
+/// know it also of a socket that is made later, or by another version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark(String);
 
