@@ -7,7 +7,7 @@ use flyball_observe::counters::Counter;
 use flyball_sys::net;
 use flyball_sys::uring::Ring;
 
-use super::operations::Slot;
+use super::slot::Slot;
 use crate::accept;
 use crate::desk::Desk;
 use crate::limits::ACCEPT_PAUSE_MS;

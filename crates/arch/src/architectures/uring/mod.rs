@@ -24,6 +24,7 @@
 pub mod accepts;
 mod operations;
 mod pieces;
+mod slot;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -34,7 +35,8 @@ use flyball_observe::counters::Counter;
 use flyball_sys::uring::{self, Completion, Ring, Socket};
 
 use self::accepts::Accepts;
-use self::operations::{Operations, Slot};
+use self::operations::Operations;
+use self::slot::Slot;
 use crate::architecture::{Architecture, Sockets};
 use crate::desk::Desk;
 use crate::limits::WAIT_MS_MAX;

@@ -9,15 +9,14 @@ use flyball_http::out::{Front, Memory};
 use flyball_site::{Out, Plan};
 use flyball_sys::disk::{Done, Op};
 use flyball_sys::net;
-use flyball_sys::owned::Owned;
 use flyball_sys::uring::{
     self, Completion, Features, Lent, Mode, Outgoing, Received, Ring, Socket, Then,
 };
 
-use super::pieces::Pieces;
+use super::slot::{Purpose, Receiving, Reference, Slot, finish, take_ahead, take_in};
 use crate::awaited::{Awaited, BACKEND, BackendPoll};
 use crate::desk::Desk;
-use crate::link::{self, Held};
+use crate::link;
 use crate::pool::BlockingPool;
 use crate::settings::CompletionOrder;
 use crate::slots::Token;
@@ -27,117 +26,6 @@ use crate::worker::Worker;
 /// Longest output that is sent and closed in one go: no client's progress is seen meanwhile, so
 /// that it should fit into any socket's buffer. Where that is full already, see `apart`.
 const CLOSING_BYTES_MAX: usize = 16 * 1024;
-
-/// What a disk operation is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// The next step of the plan.
-    Plan,
-    /// The next piece of a large body.
-    Piece,
-}
-
-/// The receive of a connection that is under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Receiving {
-    /// None.
-    No,
-    /// It completes once.
-    Once,
-    /// It goes on by itself.
-    Repeatedly,
-    /// It went on by itself, and was cancelled.
-    Stopping,
-}
-
-/// What came in while nothing was wanted. At most what comes between two turns: the receive that
-/// goes on by itself is stopped then, for good.
-#[derive(Debug, Default)]
-struct Ahead {
-    bytes: Vec<u8>,
-    at: usize,
-    end: Option<io::Result<()>>,
-}
-
-/// What lets a large body go by reference: the ring has no sendfile, and a direct socket no
-/// descriptor.
-#[derive(Debug)]
-enum Reference {
-    /// Nothing.
-    No,
-    /// A descriptor is being made.
-    Wanted,
-    /// It is there, until the body is sent.
-    Installed(Owned),
-    /// There is none to be had: bodies are copied.
-    Never,
-}
-
-/// A connection in its slot: at most one receive, one send and one disk operation are under way.
-pub(crate) struct Slot {
-    socket: Socket,
-    /// The socket was closed with the last send.
-    closed: bool,
-    /// A send is under way that closes the socket: it may be closed already.
-    closing: bool,
-    /// What is sent does not close the socket with it any more, so that its time can be judged.
-    apart: bool,
-    pub(crate) connection: Connection,
-    receiving: Receiving,
-    /// Whether the machine wants what comes in.
-    pub(crate) wants_input: bool,
-    ahead: Option<Box<Ahead>>,
-    /// Its client sends more than is wanted: one receive at a time holds it back.
-    sends_ahead: bool,
-    /// Provided buffers ran out: the next receive brings its own.
-    needs_own: bool,
-    /// An answer was sent before: the connection is one that is kept.
-    kept: bool,
-    sending: bool,
-    /// Why the body cannot be sent to its end, while a part of it is being sent.
-    cut: Option<CloseReason>,
-    /// Room in the socket is waited for.
-    waits_for_room: bool,
-    /// The write side is being shut down.
-    shutting: bool,
-    /// The socket is asked what it holds, because time is up.
-    pub(crate) asking: bool,
-    /// The disk operation that is under way; its completion does not say what it was for.
-    pub(crate) on_disk: Option<Purpose>,
-    pub(crate) plan: Option<Box<Plan>>,
-    backend: BackendPoll,
-    /// Its link to a server.
-    pub(crate) link: Held,
-    pieces: Option<Box<Pieces>>,
-    reference: Reference,
-    pub(crate) over: Option<CloseReason>,
-}
-
-impl Slot {
-    /// Whether nothing has come in that the machine has not seen.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.ahead.is_none() && !self.sending && self.on_disk.is_none()
-    }
-
-    /// Whether a plan can be performed: one at a time is.
-    pub(crate) fn may_plan(&self) -> bool {
-        self.plan.is_none() && self.on_disk != Some(Purpose::Plan)
-    }
-
-    /// A plan is done: the next that follows from it is performed.
-    pub(crate) fn done(&mut self, plan: Plan, desk: &mut Desk) {
-        let ask = plan.asked_by();
-        self.connection.done(plan, desk);
-        self.plan = self.connection.take_plan(ask);
-    }
-
-    pub(crate) fn is_busy(&self) -> bool {
-        let receiving = self.receiving != Receiving::No;
-        let referring = self.waits_for_room || matches!(self.reference, Reference::Wanted);
-        let ending = self.asking || self.shutting;
-        receiving || self.sending || referring || ending || self.on_disk.is_some()
-    }
-}
 
 /// The ring, and what its operations use.
 pub(crate) struct Operations {
@@ -189,6 +77,7 @@ impl Operations {
             on_disk: None,
             plan: None,
             backend: BackendPoll::default(),
+            link: None,
             link: None,
             pieces: None,
             reference: Reference::No,
@@ -724,51 +613,6 @@ fn gather(out: &Out, outgoing: &mut Outgoing, most: usize) -> bool {
         count += 1;
     }
     count == out.segments()
-}
-
-/// Gives received bytes to the machine as far as it wants them, and keeps the others.
-fn take_in(slot: &mut Slot, bytes: &[u8], desk: &mut Desk) {
-    let mut taken = 0;
-    if slot.wants_input && slot.ahead.is_none() && !bytes.is_empty() {
-        let space = slot.connection.space(desk);
-        taken = bytes.len().min(space.len());
-        space[..taken].copy_from_slice(&bytes[..taken]);
-        slot.connection.received(taken, desk);
-    }
-    if taken < bytes.len() {
-        slot.ahead.get_or_insert_default().bytes.extend_from_slice(&bytes[taken..]);
-    }
-}
-
-/// Gives the machine what came in before it was wanted; false when there is none.
-fn take_ahead(slot: &mut Slot, desk: &mut Desk) -> bool {
-    let Some(ahead) = &mut slot.ahead else { return false };
-    if ahead.at < ahead.bytes.len() {
-        let space = slot.connection.space(desk);
-        let rest = &ahead.bytes[ahead.at..];
-        let n = rest.len().min(space.len());
-        debug_assert!(n > 0, "input is wanted, and there is no room for it");
-        space[..n].copy_from_slice(&rest[..n]);
-        ahead.at += n;
-        slot.connection.received(n, desk);
-        return n > 0;
-    }
-    let end = ahead.end.take();
-    slot.ahead = None;
-    match end {
-        Some(end) => {
-            finish(slot, end, desk);
-            true
-        }
-        None => false,
-    }
-}
-
-fn finish(slot: &mut Slot, end: io::Result<()>, desk: &Desk) {
-    match end {
-        Ok(()) => slot.connection.eof(desk),
-        Err(_) => slot.connection.abort(CloseReason::ClientGone),
-    }
 }
 
 #[cfg(test)]

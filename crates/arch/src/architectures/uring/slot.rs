@@ -1,0 +1,170 @@
+//! A connection of a ring: what is under way for it, and what came before it was wanted.
+
+use std::io;
+
+use flyball_conn::Connection;
+use flyball_http::CloseReason;
+use flyball_site::Plan;
+use flyball_sys::owned::Owned;
+use flyball_sys::uring::Socket;
+
+use super::pieces::Pieces;
+use crate::awaited::BackendPoll;
+use crate::desk::Desk;
+use crate::link::Held;
+
+/// What a disk operation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The next step of the plan.
+    Plan,
+    /// The next piece of a large body.
+    Piece,
+}
+
+/// The receive of a connection that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Receiving {
+    /// None.
+    No,
+    /// It completes once.
+    Once,
+    /// It goes on by itself.
+    Repeatedly,
+    /// It went on by itself, and was cancelled.
+    Stopping,
+}
+
+/// What came in while nothing was wanted. At most what comes between two turns: the receive that
+/// goes on by itself is stopped then, for good.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    pub(super) bytes: Vec<u8>,
+    pub(super) at: usize,
+    pub(super) end: Option<io::Result<()>>,
+}
+
+/// What lets a large body go by reference: the ring has no sendfile, and a direct socket no
+/// descriptor.
+#[derive(Debug)]
+pub(super) enum Reference {
+    /// Nothing.
+    No,
+    /// A descriptor is being made.
+    Wanted,
+    /// It is there, until the body is sent.
+    Installed(Owned),
+    /// There is none to be had: bodies are copied.
+    Never,
+}
+
+/// A connection in its slot: at most one receive, one send and one disk operation are under way.
+pub(crate) struct Slot {
+    pub(super) socket: Socket,
+    /// The socket was closed with the last send.
+    pub(super) closed: bool,
+    /// A send is under way that closes the socket: it may be closed already.
+    pub(super) closing: bool,
+    /// What is sent does not close the socket with it any more, so that its time can be judged.
+    pub(super) apart: bool,
+    pub(super) connection: Connection,
+    pub(super) receiving: Receiving,
+    /// Whether the machine wants what comes in.
+    pub(super) wants_input: bool,
+    pub(super) ahead: Option<Box<Ahead>>,
+    /// Its client sends more than is wanted: one receive at a time holds it back.
+    pub(super) sends_ahead: bool,
+    /// Provided buffers ran out: the next receive brings its own.
+    pub(super) needs_own: bool,
+    /// An answer was sent before: the connection is one that is kept.
+    pub(super) kept: bool,
+    pub(super) sending: bool,
+    /// Why the body cannot be sent to its end, while a part of it is being sent.
+    pub(super) cut: Option<CloseReason>,
+    /// Room in the socket is waited for.
+    pub(super) waits_for_room: bool,
+    /// The write side is being shut down.
+    pub(super) shutting: bool,
+    /// The socket is asked what it holds, because time is up.
+    pub(super) asking: bool,
+    /// The disk operation that is under way; its completion does not say what it was for.
+    pub(super) on_disk: Option<Purpose>,
+    pub(super) plan: Option<Box<Plan>>,
+    pub(super) backend: BackendPoll,
+    /// Its link to a server.
+    pub(super) link: Held,
+    pub(super) pieces: Option<Box<Pieces>>,
+    pub(super) reference: Reference,
+    pub(super) over: Option<CloseReason>,
+}
+
+impl Slot {
+    /// Whether nothing has come in that the machine has not seen.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.ahead.is_none() && !self.sending && self.on_disk.is_none()
+    }
+
+    /// Whether a plan can be performed: one at a time is.
+    pub(super) fn may_plan(&self) -> bool {
+        self.plan.is_none() && self.on_disk != Some(Purpose::Plan)
+    }
+
+    /// A plan is done: the next that follows from it is performed.
+    pub(super) fn done(&mut self, plan: Plan, desk: &mut Desk) {
+        let ask = plan.asked_by();
+        self.connection.done(plan, desk);
+        self.plan = self.connection.take_plan(ask);
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        let receiving = self.receiving != Receiving::No;
+        let referring = self.waits_for_room || matches!(self.reference, Reference::Wanted);
+        let ending = self.asking || self.shutting;
+        receiving || self.sending || referring || ending || self.on_disk.is_some()
+    }
+}
+
+/// Gives received bytes to the machine as far as it wants them, and keeps the others.
+pub(super) fn take_in(slot: &mut Slot, bytes: &[u8], desk: &mut Desk) {
+    let mut taken = 0;
+    if slot.wants_input && slot.ahead.is_none() && !bytes.is_empty() {
+        let space = slot.connection.space(desk);
+        taken = bytes.len().min(space.len());
+        space[..taken].copy_from_slice(&bytes[..taken]);
+        slot.connection.received(taken, desk);
+    }
+    if taken < bytes.len() {
+        slot.ahead.get_or_insert_default().bytes.extend_from_slice(&bytes[taken..]);
+    }
+}
+
+/// Gives the machine what came in before it was wanted; false when there is none.
+pub(super) fn take_ahead(slot: &mut Slot, desk: &mut Desk) -> bool {
+    let Some(ahead) = &mut slot.ahead else { return false };
+    if ahead.at < ahead.bytes.len() {
+        let space = slot.connection.space(desk);
+        let rest = &ahead.bytes[ahead.at..];
+        let n = rest.len().min(space.len());
+        debug_assert!(n > 0, "input is wanted, and there is no room for it");
+        space[..n].copy_from_slice(&rest[..n]);
+        ahead.at += n;
+        slot.connection.received(n, desk);
+        return n > 0;
+    }
+    let end = ahead.end.take();
+    slot.ahead = None;
+    match end {
+        Some(end) => {
+            finish(slot, end, desk);
+            true
+        }
+        None => false,
+    }
+}
+
+pub(super) fn finish(slot: &mut Slot, end: io::Result<()>, desk: &Desk) {
+    match end {
+        Ok(()) => slot.connection.eof(desk),
+        Err(_) => slot.connection.abort(CloseReason::ClientGone),
+    }
+}
