@@ -256,7 +256,7 @@ impl Loop {
                 operations.sent(slot, token, outgoing, (sent, closed), desk);
             }
             Completion::Unacknowledged(bytes) => {
-                slot.asking = false;
+                slot.ending.asking = false;
                 slot.connection.expired(|| bytes, desk);
             }
             other => operations.waited(slot, token, other, desk),
@@ -272,7 +272,7 @@ impl Loop {
         link::woke(&mut slot.link);
         let mut needs = Needs::default();
         let over = loop {
-            if let Some(reason) = slot.over {
+            if let Some(reason) = slot.ending.over {
                 break Some(reason).filter(|_| !slot.is_busy());
             }
             // While an operation is under way, the plan waits and the rest goes on.
@@ -285,13 +285,13 @@ impl Loop {
                 }
                 continue;
             }
-            slot.wants_input = false;
+            slot.input.wanted = false;
             match slot.connection.goes_on() {
                 true => slot.connection.go_on(&mut needs, desk),
                 false => slot.connection.needs(&mut needs),
             }
             if let Some(reason) = needs.over {
-                slot.over = Some(reason);
+                slot.ending.over = Some(reason);
                 if slot.is_busy() {
                     operations.interrupt(slot, token);
                 }

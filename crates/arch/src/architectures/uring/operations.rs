@@ -13,8 +13,8 @@ use flyball_sys::uring::{
     self, Completion, Features, Lent, Mode, Outgoing, Received, Ring, Socket, Then,
 };
 
-use super::slot::{Purpose, Receiving, Reference, Slot, finish, take_ahead, take_in};
-use crate::awaited::{Awaited, BACKEND, BackendPoll};
+use super::slot::{Purpose, Receiving, Reference, Slot};
+use crate::awaited::{Awaited, BACKEND};
 use crate::desk::Desk;
 use crate::link;
 use crate::pool::BlockingPool;
@@ -57,32 +57,8 @@ impl Operations {
     }
 
     pub(crate) fn slot(&self, socket: Socket, desk: &Desk) -> Slot {
-        Slot {
-            connection: Connection::new(self.ring.peer_address(&socket), desk),
-            socket,
-            closed: false,
-            closing: false,
-            apart: false,
-            receiving: Receiving::No,
-            wants_input: false,
-            ahead: None,
-            sends_ahead: false,
-            needs_own: false,
-            kept: false,
-            sending: false,
-            cut: None,
-            waits_for_room: false,
-            shutting: false,
-            asking: false,
-            on_disk: None,
-            plan: None,
-            backend: BackendPoll::default(),
-            link: None,
-            link: None,
-            pieces: None,
-            reference: Reference::No,
-            over: None,
-        }
+        let connection = Connection::new(self.ring.peer_address(&socket), desk);
+        Slot::new(socket, connection)
     }
 
     /// Submits what was started, waits for completions, and puts them into the order that was asked
@@ -121,16 +97,16 @@ impl Operations {
         token: Token,
         desk: &mut Desk,
     ) -> bool {
-        let ahead = slot.ahead.as_ref().filter(|_| !awaited.reads);
+        let ahead = slot.input.ahead.as_ref().filter(|_| !awaited.reads);
         if ahead.is_some_and(|ahead| ahead.end.is_some()) {
             slot.connection.client_left(desk);
             return true;
         }
-        if slot.ahead.is_none() && slot.receiving == Receiving::No {
+        if slot.input.ahead.is_none() && slot.input.receiving == Receiving::No {
             // What comes is kept for later; its end is all that matters now.
-            let own = std::mem::take(&mut slot.needs_own);
+            let own = std::mem::take(&mut slot.input.needs_own);
             self.ring.receive(&slot.socket, token.bits(), false, own);
-            slot.receiving = Receiving::Once;
+            slot.input.receiving = Receiving::Once;
         }
         slot.backend.set(&mut self.ring, token.bits() | BACKEND, awaited);
         false
@@ -161,17 +137,17 @@ impl Operations {
 
     /// Input is wanted, now: true when there was some, else it is on its way.
     fn start_receive(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) -> bool {
-        slot.wants_input = true;
-        if take_ahead(slot, desk) {
+        slot.input.wanted = true;
+        if slot.take_ahead(desk) {
             return true;
         }
-        if slot.receiving == Receiving::No {
+        if slot.input.receiving == Receiving::No {
             // A client that is kept sends again and again; what follows a head that came in
             // parts, or a body, is not taken before it is wanted.
-            let waits = slot.kept && !slot.sends_ahead && slot.connection.is_idle();
-            let own = std::mem::take(&mut slot.needs_own);
+            let waits = slot.output.kept && !slot.input.sends_ahead && slot.connection.is_idle();
+            let own = std::mem::take(&mut slot.input.needs_own);
             let repeatedly = self.ring.receive(&slot.socket, token.bits(), waits, own);
-            slot.receiving = if repeatedly { Receiving::Repeatedly } else { Receiving::Once };
+            slot.input.receiving = if repeatedly { Receiving::Repeatedly } else { Receiving::Once };
         }
         false
     }
@@ -186,39 +162,39 @@ impl Operations {
         desk: &mut Desk,
     ) {
         if !more {
-            slot.receiving = Receiving::No;
+            slot.input.receiving = Receiving::No;
         }
         let end = match received {
             Ok(received) => {
                 let bytes = self.ring.bytes(&received);
                 let at_end = bytes.is_empty();
-                take_in(slot, bytes, desk);
+                slot.take_in(bytes, desk);
                 self.ring.recycle(received);
                 at_end.then_some(Ok(()))
             }
             Err(error) if uring::is_out_of_buffers(&error) => {
-                slot.needs_own = true;
+                slot.input.needs_own = true;
                 None
             }
             Err(error) if uring::is_cancelled(&error) => None,
             Err(error) => Some(Err(error)),
         };
         if let Some(end) = end {
-            if slot.wants_input && slot.ahead.is_none() {
-                finish(slot, end, desk);
+            if slot.input.wanted && slot.input.ahead.is_none() {
+                slot.finish(end, desk);
             } else {
-                slot.ahead.get_or_insert_default().end = Some(end);
+                slot.input.ahead.get_or_insert_default().end = Some(end);
             }
         }
-        if slot.ahead.is_some() {
+        if slot.input.ahead.is_some() {
             self.stop_receiving(slot, token);
-            slot.sends_ahead = true;
+            slot.input.sends_ahead = true;
         }
     }
 
     fn stop_receiving(&mut self, slot: &mut Slot, token: Token) {
-        if slot.receiving == Receiving::Repeatedly {
-            slot.receiving = Receiving::Stopping;
+        if slot.input.receiving == Receiving::Repeatedly {
+            slot.input.receiving = Receiving::Stopping;
             self.ring.stop_receiving(token.bits());
         }
     }
@@ -227,9 +203,9 @@ impl Operations {
     fn start_send(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) -> bool {
         let Some(out) = slot.connection.out() else { return false };
         match out.front() {
-            _ if slot.waits_for_room => {}
+            _ if slot.output.waits_for_room => {}
             Front::Empty => {}
-            Front::Memory if slot.sending => {}
+            Front::Memory if slot.output.sending => {}
             Front::Memory => self.send_memory(slot, token),
             Front::File { len, .. } => match self.send_reference(slot, token, desk) {
                 Some(went_on) => return went_on,
@@ -245,11 +221,11 @@ impl Operations {
     /// Sends a large body by reference, whether or not the connection can go on at once; `None`
     /// when it is copied.
     fn send_reference(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) -> Option<bool> {
-        let copying = slot.pieces.as_ref().is_some_and(|pieces| !pieces.is_empty());
-        if copying || slot.sending || slot.on_disk.is_some() {
+        let copying = slot.output.pieces.as_ref().is_some_and(|pieces| !pieces.is_empty());
+        if copying || slot.output.sending || slot.on_disk.is_some() {
             return None;
         }
-        let socket = match (&slot.reference, slot.socket.plain()) {
+        let socket = match (&slot.output.reference, slot.socket.plain()) {
             (_, Some(plain)) => plain,
             (Reference::Installed(installed), None) => installed.as_fd(),
             (Reference::Wanted, None) => return Some(false),
@@ -257,7 +233,7 @@ impl Operations {
             (Reference::No, None) if !goes_by_reference(&mut slot.connection, desk) => return None,
             (Reference::No, None) => {
                 let wanted = self.ring.install(&slot.socket, token.bits());
-                slot.reference = if wanted { Reference::Wanted } else { Reference::Never };
+                slot.output.reference = if wanted { Reference::Wanted } else { Reference::Never };
                 return wanted.then_some(false);
             }
         };
@@ -270,16 +246,16 @@ impl Operations {
         match sent {
             Some(Sent::Full) => {
                 self.ring.wait_for_room(&slot.socket, token.bits());
-                slot.waits_for_room = true;
+                slot.output.waits_for_room = true;
             }
             Some(Sent::Failed(reason)) => slot.connection.send_failed(reason, desk),
             _ if blocks.is_err() => slot.connection.abort(CloseReason::ClientGone),
             _ => {}
         }
         if slot.connection.out().is_none() {
-            slot.reference = Reference::No;
+            slot.output.reference = Reference::No;
         }
-        sent.map(|_| !slot.waits_for_room)
+        sent.map(|_| !slot.output.waits_for_room)
     }
 
     /// What a body, a backend or the end was waited for is there.
@@ -294,11 +270,11 @@ impl Operations {
             Completion::Disk(done) => self.disk_done(slot, done, desk),
             Completion::Piece(buffer, read) => self.piece_read(slot, token, buffer, read, desk),
             Completion::Installed(Ok(installed)) => {
-                slot.reference = Reference::Installed(installed);
+                slot.output.reference = Reference::Installed(installed);
             }
-            Completion::Installed(Err(_)) => slot.reference = Reference::Never,
-            Completion::Writable => slot.waits_for_room = false,
-            Completion::Shut => slot.shutting = false,
+            Completion::Installed(Err(_)) => slot.output.reference = Reference::Never,
+            Completion::Writable => slot.output.waits_for_room = false,
+            Completion::Shut => slot.ending.shutting = false,
             // Its backend is ready, or the wait for it was ended.
             Completion::Ready(..) => slot.backend.completed(),
             _ => debug_assert!(false, "this was not asked for"),
@@ -307,45 +283,47 @@ impl Operations {
 
     fn send_memory(&mut self, slot: &mut Slot, token: Token) {
         // Closing the direct socket would not end the connection while another descriptor is open.
-        if matches!(slot.reference, Reference::Installed(_)) {
-            slot.reference = Reference::No;
+        if matches!(slot.output.reference, Reference::Installed(_)) {
+            slot.output.reference = Reference::No;
         }
         let Some(out) = slot.connection.out() else { return };
         let mut outgoing = self.ring.outgoing();
         let complete = gather(out, &mut outgoing, self.gather_max);
         let ends = complete && slot.connection.closes() && slot.on_disk.is_none();
-        let then = if ends && !slot.apart && outgoing.len() <= CLOSING_BYTES_MAX {
+        let then = if ends && !slot.ending.apart && outgoing.len() <= CLOSING_BYTES_MAX {
             // An operation that is under way would keep the socket open.
             self.stop_receiving(slot, token);
-            if slot.receiving == Receiving::Once { Then::Nothing } else { Then::Close }
+            if slot.input.receiving == Receiving::Once { Then::Nothing } else { Then::Close }
         } else if complete || self.gather_max == 1 {
             Then::Nothing
         } else {
             Then::More
         };
-        slot.sending = true;
-        slot.closing = self.ring.send(&slot.socket, outgoing, token.bits(), then);
+        slot.output.sending = true;
+        slot.ending.closing = self.ring.send(&slot.socket, outgoing, token.bits(), then);
     }
 
     fn send_piece(&mut self, slot: &mut Slot, len: u64, token: Token) {
-        let pieces = slot.pieces.get_or_insert_default();
-        if slot.sending {
+        let pieces = slot.output.pieces.get_or_insert_default();
+        if slot.output.sending {
             return;
         }
         if let Some((buffer, range)) = pieces.send_next() {
             let then = if (range.len() as u64) < len { Then::More } else { Then::Nothing };
             let mut outgoing = self.ring.outgoing();
             outgoing.piece(buffer, range);
-            slot.sending = true;
+            slot.output.sending = true;
             self.ring.send(&slot.socket, outgoing, token.bits(), then);
         }
     }
 
     /// Reads ahead of what is sent, when the disk is free.
     fn read_piece(&mut self, slot: &mut Slot, token: Token, desk: &Desk) {
-        let (Some(pieces), Some(out)) = (&slot.pieces, slot.connection.out()) else { return };
+        let (Some(pieces), Some(out)) = (&slot.output.pieces, slot.connection.out()) else {
+            return;
+        };
         if slot.on_disk.is_none()
-            && slot.cut.is_none()
+            && slot.output.cut.is_none()
             && let Some(next) = pieces.next_read(out, desk.settings.piece_bytes)
         {
             slot.on_disk = Some(Purpose::Piece);
@@ -363,27 +341,27 @@ impl Operations {
         (sent, closed): (io::Result<usize>, bool),
         desk: &mut Desk,
     ) {
-        (slot.sending, slot.closing) = (false, false);
-        slot.kept = true;
-        slot.closed = closed;
+        (slot.output.sending, slot.ending.closing) = (false, false);
+        slot.output.kept = true;
+        slot.ending.closed = closed;
         if let Some((buffer, range)) = outgoing.take_piece()
-            && let Some(pieces) = &mut slot.pieces
+            && let Some(pieces) = &mut slot.output.pieces
         {
             pieces.sent(buffer, range, *sent.as_ref().unwrap_or(&0), &mut self.ring);
         }
         self.ring.keep_outgoing(outgoing);
         match sent {
             Ok(n) => slot.connection.sent(n as u64, desk),
-            Err(error) if slot.apart && uring::is_cancelled(&error) => {}
-            Err(_) if slot.over.is_some() => {}
+            Err(error) if slot.ending.apart && uring::is_cancelled(&error) => {}
+            Err(_) if slot.ending.over.is_some() => {}
             // The kernel gives up waiting for room where the client has closed its side.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.ring.wait_for_room(&slot.socket, token.bits());
-                slot.waits_for_room = true;
+                slot.output.waits_for_room = true;
             }
             Err(_) => slot.connection.abort(CloseReason::ClientGone),
         }
-        if let Some(reason) = slot.cut.take() {
+        if let Some(reason) = slot.output.cut.take() {
             slot.connection.send_failed(reason, desk);
         }
         if slot.connection.out().is_none() {
@@ -394,8 +372,8 @@ impl Operations {
     /// The body that is being sent cannot be sent to its end: what the ring is sending leaves
     /// first.
     fn send_failed(&mut self, slot: &mut Slot, reason: CloseReason, desk: &mut Desk) {
-        if slot.sending {
-            slot.cut = Some(reason);
+        if slot.output.sending {
+            slot.output.cut = Some(reason);
             return;
         }
         slot.connection.send_failed(reason, desk);
@@ -403,7 +381,7 @@ impl Operations {
     }
 
     fn drop_pieces(&mut self, slot: &mut Slot) {
-        if let Some(pieces) = slot.pieces.take() {
+        if let Some(pieces) = slot.output.pieces.take() {
             pieces.give_back(&mut self.ring);
         }
     }
@@ -418,7 +396,8 @@ impl Operations {
         desk: &mut Desk,
     ) {
         slot.on_disk = None;
-        let (Some(pieces), Some(out), None) = (&mut slot.pieces, slot.connection.out(), slot.over)
+        let (Some(pieces), Some(out), None) =
+            (&mut slot.output.pieces, slot.connection.out(), slot.ending.over)
         else {
             return self.ring.take_back(buffer);
         };
@@ -470,8 +449,9 @@ impl Operations {
                     plan.done(done);
                 }
             }
-            Some(Purpose::Piece) if slot.over.is_none() => {
-                let (Some(pieces), Some(out)) = (&mut slot.pieces, slot.connection.out()) else {
+            Some(Purpose::Piece) if slot.ending.over.is_none() => {
+                let (Some(pieces), Some(out)) = (&mut slot.output.pieces, slot.connection.out())
+                else {
                     return;
                 };
                 let checked = match done {
@@ -494,31 +474,31 @@ impl Operations {
         if !slot.connection.is_judged_by_socket() {
             return Some(0);
         }
-        if slot.closing {
-            slot.apart = true;
+        if slot.ending.closing {
+            slot.ending.apart = true;
             self.ring.cancel(token.bits());
         }
-        if slot.asking || slot.closed || slot.closing {
+        if slot.ending.asking || slot.ending.closed || slot.ending.closing {
             return None;
         }
         let answer = self.ring.unacknowledged(&slot.socket, token.bits());
-        slot.asking = answer.is_none();
+        slot.ending.asking = answer.is_none();
         answer
     }
 
     pub(crate) fn shut_write(&mut self, slot: &mut Slot, token: Token) {
-        slot.shutting = self.ring.shut_write(&slot.socket, token.bits());
+        slot.ending.shutting = self.ring.shut_write(&slot.socket, token.bits());
     }
 
     /// What is under way ends soon. A socket that may be closed is not touched: another connection
     /// may have its number.
     pub(crate) fn interrupt(&mut self, slot: &Slot, token: Token) {
-        if slot.closing {
+        if slot.ending.closing {
             self.ring.cancel(token.bits());
         } else if slot.connection.is_cut_short() {
             // Shutting it down would be the orderly end that it must not have.
             self.ring.stop(token.bits());
-        } else if !slot.closed {
+        } else if !slot.ending.closed {
             self.ring.interrupt(&slot.socket);
         }
     }
@@ -529,7 +509,7 @@ impl Operations {
         let mut count = 0;
         for slot in slots {
             count += 1;
-            if !slot.closed && slot.connection.is_cut_short() {
+            if !slot.ending.closed && slot.connection.is_cut_short() {
                 self.ring.reset_on_close(&slot.socket);
             }
         }
@@ -542,7 +522,7 @@ impl Operations {
     pub(crate) fn close(&mut self, mut slot: Slot, token: Token) -> Connection {
         self.drop_pieces(&mut slot);
         slot.backend.end(&mut self.ring, token.bits() | BACKEND);
-        if !slot.closed {
+        if !slot.ending.closed {
             if slot.connection.is_cut_short() {
                 self.ring.reset_on_close(&slot.socket);
             }

@@ -58,50 +58,95 @@ pub(super) enum Reference {
     Never,
 }
 
-/// A connection in its slot: at most one receive, one send and one disk operation are under way.
-pub(crate) struct Slot {
-    pub(super) socket: Socket,
-    /// The socket was closed with the last send.
-    pub(super) closed: bool,
-    /// A send is under way that closes the socket: it may be closed already.
-    pub(super) closing: bool,
-    /// What is sent does not close the socket with it any more, so that its time can be judged.
-    pub(super) apart: bool,
-    pub(super) connection: Connection,
+/// What comes in.
+pub(super) struct Input {
     pub(super) receiving: Receiving,
-    /// Whether the machine wants what comes in.
-    pub(super) wants_input: bool,
+    /// Whether the machine wants it.
+    pub(super) wanted: bool,
     pub(super) ahead: Option<Box<Ahead>>,
     /// Its client sends more than is wanted: one receive at a time holds it back.
     pub(super) sends_ahead: bool,
     /// Provided buffers ran out: the next receive brings its own.
     pub(super) needs_own: bool,
+}
+
+/// What leaves.
+pub(super) struct Output {
+    pub(super) sending: bool,
     /// An answer was sent before: the connection is one that is kept.
     pub(super) kept: bool,
-    pub(super) sending: bool,
     /// Why the body cannot be sent to its end, while a part of it is being sent.
     pub(super) cut: Option<CloseReason>,
     /// Room in the socket is waited for.
     pub(super) waits_for_room: bool,
-    /// The write side is being shut down.
-    pub(super) shutting: bool,
+    pub(super) pieces: Option<Box<Pieces>>,
+    pub(super) reference: Reference,
+}
+
+/// How far the end of a connection has come.
+#[derive(Default)]
+pub(super) struct Ending {
+    /// It is over, once nothing is under way.
+    pub(super) over: Option<CloseReason>,
     /// The socket is asked what it holds, because time is up.
     pub(super) asking: bool,
+    /// The write side is being shut down.
+    pub(super) shutting: bool,
+    /// A send is under way that closes the socket: it may be closed already.
+    pub(super) closing: bool,
+    /// The socket was closed with the last send.
+    pub(super) closed: bool,
+    /// What is sent does not close the socket with it any more, so that its time can be judged.
+    pub(super) apart: bool,
+}
+
+/// A connection in its slot: at most one receive, one send and one disk operation are under way.
+pub(crate) struct Slot {
+    pub(super) socket: Socket,
+    pub(super) connection: Connection,
+    pub(super) input: Input,
+    pub(super) output: Output,
+    pub(super) ending: Ending,
     /// The disk operation that is under way; its completion does not say what it was for.
     pub(super) on_disk: Option<Purpose>,
     pub(super) plan: Option<Box<Plan>>,
     pub(super) backend: BackendPoll,
     /// Its link to a server.
     pub(super) link: Held,
-    pub(super) pieces: Option<Box<Pieces>>,
-    pub(super) reference: Reference,
-    pub(super) over: Option<CloseReason>,
 }
 
 impl Slot {
+    /// A connection that was accepted.
+    pub(super) fn new(socket: Socket, connection: Connection) -> Slot {
+        Slot {
+            socket,
+            connection,
+            input: Input {
+                receiving: Receiving::No,
+                wanted: false,
+                ahead: None,
+                sends_ahead: false,
+                needs_own: false,
+            },
+            output: Output {
+                sending: false,
+                kept: false,
+                cut: None,
+                waits_for_room: false,
+                pieces: None,
+                reference: Reference::No,
+            },
+            ending: Ending::default(),
+            on_disk: None,
+            plan: None,
+            backend: BackendPoll::default(),
+            link: None,
+        }
+    }
+
     /// Whether nothing has come in that the machine has not seen.
     pub(super) fn is_quiet(&self) -> bool {
-        self.ahead.is_none() && !self.sending && self.on_disk.is_none()
+        self.input.ahead.is_none() && !self.output.sending && self.on_disk.is_none()
     }
 
     /// Whether a plan can be performed: one at a time is.
@@ -117,54 +162,55 @@ impl Slot {
     }
 
     pub(super) fn is_busy(&self) -> bool {
-        let receiving = self.receiving != Receiving::No;
-        let referring = self.waits_for_room || matches!(self.reference, Reference::Wanted);
-        let ending = self.asking || self.shutting;
-        receiving || self.sending || referring || ending || self.on_disk.is_some()
+        let receiving = self.input.receiving != Receiving::No;
+        let referring =
+            self.output.waits_for_room || matches!(self.output.reference, Reference::Wanted);
+        let ending = self.ending.asking || self.ending.shutting;
+        receiving || self.output.sending || referring || ending || self.on_disk.is_some()
     }
-}
 
-/// Gives received bytes to the machine as far as it wants them, and keeps the others.
-pub(super) fn take_in(slot: &mut Slot, bytes: &[u8], desk: &mut Desk) {
-    let mut taken = 0;
-    if slot.wants_input && slot.ahead.is_none() && !bytes.is_empty() {
-        let space = slot.connection.space(desk);
-        taken = bytes.len().min(space.len());
-        space[..taken].copy_from_slice(&bytes[..taken]);
-        slot.connection.received(taken, desk);
-    }
-    if taken < bytes.len() {
-        slot.ahead.get_or_insert_default().bytes.extend_from_slice(&bytes[taken..]);
-    }
-}
-
-/// Gives the machine what came in before it was wanted; false when there is none.
-pub(super) fn take_ahead(slot: &mut Slot, desk: &mut Desk) -> bool {
-    let Some(ahead) = &mut slot.ahead else { return false };
-    if ahead.at < ahead.bytes.len() {
-        let space = slot.connection.space(desk);
-        let rest = &ahead.bytes[ahead.at..];
-        let n = rest.len().min(space.len());
-        debug_assert!(n > 0, "input is wanted, and there is no room for it");
-        space[..n].copy_from_slice(&rest[..n]);
-        ahead.at += n;
-        slot.connection.received(n, desk);
-        return n > 0;
-    }
-    let end = ahead.end.take();
-    slot.ahead = None;
-    match end {
-        Some(end) => {
-            finish(slot, end, desk);
-            true
+    /// Gives received bytes to the machine as far as it wants them, and keeps the others.
+    pub(super) fn take_in(&mut self, bytes: &[u8], desk: &mut Desk) {
+        let mut taken = 0;
+        if self.input.wanted && self.input.ahead.is_none() && !bytes.is_empty() {
+            let space = self.connection.space(desk);
+            taken = bytes.len().min(space.len());
+            space[..taken].copy_from_slice(&bytes[..taken]);
+            self.connection.received(taken, desk);
         }
-        None => false,
+        if taken < bytes.len() {
+            self.input.ahead.get_or_insert_default().bytes.extend_from_slice(&bytes[taken..]);
+        }
     }
-}
 
-pub(super) fn finish(slot: &mut Slot, end: io::Result<()>, desk: &Desk) {
-    match end {
-        Ok(()) => slot.connection.eof(desk),
-        Err(_) => slot.connection.abort(CloseReason::ClientGone),
+    /// Gives the machine what came in before it was wanted; false when there is none.
+    pub(super) fn take_ahead(&mut self, desk: &mut Desk) -> bool {
+        let Some(ahead) = &mut self.input.ahead else { return false };
+        if ahead.at < ahead.bytes.len() {
+            let space = self.connection.space(desk);
+            let rest = &ahead.bytes[ahead.at..];
+            let n = rest.len().min(space.len());
+            debug_assert!(n > 0, "input is wanted, and there is no room for it");
+            space[..n].copy_from_slice(&rest[..n]);
+            ahead.at += n;
+            self.connection.received(n, desk);
+            return n > 0;
+        }
+        let end = ahead.end.take();
+        self.input.ahead = None;
+        match end {
+            Some(end) => {
+                self.finish(end, desk);
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub(super) fn finish(&mut self, end: io::Result<()>, desk: &Desk) {
+        match end {
+            Ok(()) => self.connection.eof(desk),
+            Err(_) => self.connection.abort(CloseReason::ClientGone),
+        }
     }
 }
