@@ -17,6 +17,7 @@ mod layers;
 mod length;
 mod limits;
 mod markdown;
+mod names;
 mod plain;
 mod ratchet;
 mod reasons;
@@ -39,6 +40,7 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     dependencies::check,
     reasons::check,
     layers::check,
+    names::check,
     circles::check,
     unsafe_code::check,
     length::check,

@@ -4,7 +4,9 @@
 use std::fmt;
 use std::io;
 
-use crate::settings::Settings;
+use flyball_sys::sandbox::Calls;
+
+use crate::settings::{AcceptLimit, Settings};
 use crate::worker::{Report, Worker};
 
 /// Whose listening sockets a worker reads.
@@ -14,6 +16,26 @@ pub enum Sockets {
     Shared,
     /// Each worker has its own, on the same port.
     PerWorker,
+}
+
+/// Less than a setting asks for is to be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The key of the setting.
+    pub key: &'static str,
+    /// What there is.
+    pub most: usize,
+    /// By what it is cut, in words.
+    pub by: String,
+}
+
+/// What the machine says of a setting of an architecture's own that is left to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Auto {
+    /// The key, and its value, which the CPUs say that the server may use.
+    ByCpus(&'static str, usize),
+    /// The key, and what to know about it.
+    Told(&'static str, String),
 }
 
 /// A concurrency architecture: a way to wait.
@@ -46,6 +68,28 @@ pub trait Architecture: Sync + fmt::Debug {
         &[]
     }
 
+    /// The accept-limit that a server begins with: what was written, or the default.
+    fn accept_limit(&self, settings: &Settings) -> AcceptLimit {
+        let own = self.defaults().iter().find(|(key, _)| *key == "accept.limit");
+        let own = own.filter(|(key, _)| !settings.given.contains_key(key));
+        own.and_then(|(_, value)| AcceptLimit::parse(value)).unwrap_or(settings.accept_limit)
+    }
+
+    /// What the machine says of a setting of its own, explained whichever architecture runs.
+    fn auto(&self, _settings: &Settings) -> Option<Auto> {
+        None
+    }
+
+    /// What it cuts where a worker has room for so many connections.
+    fn cut(&self, _settings: &Settings, _connections: usize) -> Option<Cut> {
+        None
+    }
+
+    /// What it takes otherwise than the settings say, for the operator.
+    fn warnings(&self, _settings: &Settings) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What it needs of the kernel.
     fn needs(&self) -> &'static str;
 
@@ -61,6 +105,22 @@ pub trait Architecture: Sync + fmt::Debug {
     /// here, which is the fallback where the feature is missing. Asks the kernel at each call.
     fn found(&self) -> Vec<(String, String)> {
         Vec::new()
+    }
+
+    /// The groups of system calls that its workers make beside serving: to wait, and to start what
+    /// waits for them. docs/security.md tells them.
+    fn calls(&self, _settings: &Settings) -> &'static [Calls] {
+        &[Calls::Readiness, Calls::Threads]
+    }
+
+    /// Whether it locks what it caches in memory, wanted or not.
+    fn locks_caches(&self) -> bool {
+        false
+    }
+
+    /// Whether all that serve share one cache.
+    fn shares_cache(&self) -> bool {
+        false
     }
 
     /// Whose listening sockets its workers read.
@@ -102,6 +162,11 @@ pub trait Architecture: Sync + fmt::Debug {
     /// How many worker processes it runs.
     fn workers(&self, settings: &Settings) -> usize {
         settings.workers.unwrap_or_else(|| settings.cpus())
+    }
+
+    /// How many processes serve, which the setting `workers` says where it has a meaning.
+    fn processes(&self, settings: &Settings) -> usize {
+        self.workers(settings)
     }
 
     /// How many threads of each worker count.

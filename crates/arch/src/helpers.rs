@@ -21,10 +21,11 @@ use flyball_site::Plan;
 use flyball_sys::clock;
 use flyball_sys::disk::Nowait;
 use flyball_sys::residency::Residency;
+use flyball_sys::sandbox::Calls;
 
 use crate::phases::DiskWork;
 use crate::pool::{BlockingPool, Bounds, Name};
-use crate::settings::HelperKind;
+use crate::settings::{HelperKind, Settings};
 use crate::slots::Token;
 use crate::worker::Worker;
 
@@ -33,6 +34,14 @@ use processes::Processes;
 
 /// The name of every helper thread.
 const NAME: Name = |_| "helper".into();
+
+/// What a worker with helpers calls. Beside processes, threads do long work for the processor.
+pub(crate) fn calls(settings: &Settings) -> &'static [Calls] {
+    match settings.helper_kind {
+        HelperKind::Thread => &[Calls::Readiness, Calls::Threads],
+        HelperKind::Process => &[Calls::Readiness, Calls::Threads, Calls::Processes],
+    }
+}
 
 /// The helpers of one loop.
 pub(crate) struct Helpers {

@@ -39,7 +39,7 @@ mod turn;
 mod user_threads;
 pub mod worker;
 
-pub use architecture::{Architecture, Sockets};
+pub use architecture::{Architecture, Auto, Cut, Sockets};
 pub use flyball_observe::ascii_json;
 pub use flyball_observe::log::{FormatError, LogFormat};
 pub use flyball_sys::sandbox::Violation;

@@ -7,7 +7,10 @@ use crate::architectures::{
     amped, knot_a, knot_c, mp, mt, n_copy, shared_symped, sped, symped, thread_per_connection, tux,
     uring, watpipe,
 };
-use crate::settings::{AcceptLimit, Settings};
+use crate::settings::Settings;
+
+/// The architecture that serves unless another is named.
+pub const DEFAULT: &str = "n-copy";
 
 /// Every architecture, in the order of `flyball arch`.
 pub static ALL: &[&dyn Architecture] = &[
@@ -29,13 +32,6 @@ pub static ALL: &[&dyn Architecture] = &[
 /// The architecture of this name.
 pub fn find(name: &str) -> Option<&'static dyn Architecture> {
     ALL.iter().copied().find(|architecture| architecture.name() == name)
-}
-
-/// The accept-limit that a server begins with: what was written, or the default.
-pub fn accept_limit(architecture: &dyn Architecture, settings: &Settings) -> AcceptLimit {
-    let own = architecture.defaults().iter().find(|(key, _)| *key == "accept.limit");
-    let own = own.filter(|(key, _)| !settings.given.contains_key(key));
-    own.and_then(|(_, value)| AcceptLimit::parse(value)).unwrap_or(settings.accept_limit)
 }
 
 /// Whether this architecture makes nothing of a setting, while another does.
@@ -65,7 +61,7 @@ pub fn unused_keys(architecture: &dyn Architecture, settings: &Settings) -> Vec<
 fn says_what_is_so(architecture: &dyn Architecture, settings: &Settings, key: &str) -> bool {
     match key {
         "workers" => settings.workers == Some(architecture.workers(settings)),
-        "cache.lock" => architecture.name() == "tux" && settings.caches.locks,
+        "cache.lock" => architecture.locks_caches() && settings.caches.locks,
         _ => false,
     }
 }
@@ -88,7 +84,8 @@ pub fn as_honoured(architecture: &dyn Architecture, settings: &Arc<Settings>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::AcceptLock;
+    use crate::settings::{AcceptLock, HelperKind};
+    use flyball_sys::sandbox::Calls;
 
     #[test]
     fn an_architecture_tries_what_it_honours() {
@@ -105,5 +102,29 @@ mod tests {
         assert_eq!(tries("symped"), (true, true));
         assert_eq!(tries("sped"), (true, false));
         assert_eq!(tries("mt"), (false, true));
+    }
+
+    #[test]
+    fn the_default_is_one_of_them() {
+        assert_eq!(find(DEFAULT).map(Architecture::name), Some(DEFAULT));
+    }
+
+    #[test]
+    fn only_rings_make_rings_and_only_who_forks_may_fork() {
+        let with = |group, settings: &Settings| {
+            let calls = |other: &&dyn Architecture| other.calls(settings).contains(&group);
+            ALL.iter().copied().filter(calls).map(Architecture::name).collect::<Vec<_>>()
+        };
+        let threads = Settings::default();
+        assert_eq!(with(Calls::Ring, &threads), ["tux", "uring"]);
+        assert_eq!(with(Calls::Processes, &threads), ["shared-symped"]);
+        let processes = Settings { helper_kind: HelperKind::Process, ..Settings::default() };
+        let forking = ["shared-symped", "amped", "knot-c", "knot-a"];
+        assert_eq!(with(Calls::Processes, &processes), forking);
+        for group in
+            [Calls::Append, Calls::Connect, Calls::ConnectUnix, Calls::Locks, Calls::Timers]
+        {
+            assert!(with(group, &processes).is_empty(), "{group:?}");
+        }
     }
 }

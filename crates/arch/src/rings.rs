@@ -2,12 +2,15 @@
 
 use std::io;
 
-use flyball_sys::sandbox::forbid_new_rings;
+use flyball_sys::sandbox::{Calls, forbid_new_rings};
 use flyball_sys::uring::{Mode, Ring};
 
 /// Why there is no ring, where memory is left.
 const NO_MEMORY_FOR_RINGS: &str = "no memory for a ring: the processes of its user may not lock so \
                                    much together (RLIMIT_MEMLOCK, ulimit -l)";
+
+/// What a worker with rings calls: threads do what a ring has no operation for.
+pub(crate) const CALLS: &[Calls] = &[Calls::Ring, Calls::Threads];
 
 /// How a worker makes its rings.
 #[derive(Clone, Copy, Debug, Default)]

@@ -27,7 +27,7 @@ pub use sandbox::{SandboxMode, SandboxSettings};
 /// Everything a server runs by.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Name of the architecture, one of `arch::ALL`.
+    /// Name of the architecture, one of `arch::ALL`; none until one is chosen.
     pub arch: String,
     /// Addresses to listen on.
     pub listen: Vec<Address>,
@@ -440,7 +440,7 @@ impl Default for RunningSettings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            arch: "n-copy".into(),
+            arch: String::new(),
             listen: Vec::new(),
             workers: None,
             cpus: None,

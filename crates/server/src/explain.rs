@@ -8,12 +8,9 @@ mod machine;
 
 use std::fmt::Display;
 
-use flyball_arch::architectures::shared_symped::group;
 use flyball_arch::descriptors::{DESCRIPTORS_RESERVED, FILES_SHARE, connections_that_fit};
-use flyball_arch::settings::{ResidencyTest, SandboxMode, Settings};
-use flyball_arch::{Architecture, registry};
-use flyball_sys::residency::Probe;
-use flyball_sys::user_thread::stacks_max;
+use flyball_arch::settings::{SandboxMode, Settings};
+use flyball_arch::{ALL, Architecture, Auto, Cut, registry};
 use flyball_sys::{cgroup, machine as kernel, process};
 
 use crate::sandbox;
@@ -63,7 +60,6 @@ pub fn effects(architecture: &dyn Architecture, settings: &Settings) -> Vec<Effe
     cut.caches.files_max = cut.caches.files_max.min(descriptors / FILES_SHARE);
     effects.connections(&cut, soft, descriptors);
     effects.sockets();
-    effects.residency();
     effects.sandbox();
     effects.spool();
     effects.list
@@ -122,10 +118,10 @@ impl Effects<'_> {
         }
     }
 
-    /// How many of what there is one of for each CPU.
+    /// How many of what there is one of for each CPU, and what else is left to the machine.
     fn processors(&mut self) {
         let (settings, architecture) = (self.settings, self.architecture);
-        let (cpus, workers) = (settings.cpus(), architecture.workers(settings));
+        let (cpus, processes) = (settings.cpus(), architecture.processes(settings));
         let allowed = process::allowed_cpus();
         let mask = format!("{} in the affinity mask", counted(allowed.len(), "CPU"));
         let why = match cgroup::cpu_quota() {
@@ -136,23 +132,21 @@ impl Effects<'_> {
             None => format!("{mask}; no quota of a cgroup"),
         };
         let name = architecture.name();
-        let is_group = name == "shared-symped";
         match settings.workers {
-            None if is_group => self.derived("workers", group::processes(settings), why.clone()),
-            None if workers == cpus && architecture.honours("workers") => {
-                self.derived("workers", workers, why.clone());
+            None if processes == cpus && architecture.honours("workers") => {
+                self.derived("workers", processes, why.clone());
             }
-            None => self.derived("workers", workers, format!("what {name} runs")),
+            None => self.derived("workers", processes, format!("what {name} runs")),
             Some(asked) if asked > cpus => {
                 self.note("workers", format!("more than the CPUs that it may use: {why}"));
             }
             Some(_) => {}
         }
-        if settings.groups.is_none() {
-            self.derived("shared-symped.partitions", group::partitions(settings), why.clone());
-        }
-        if settings.stages.partitions.is_none() {
-            self.derived("watpipe.partitions", cpus, why);
+        for auto in ALL.iter().filter_map(|other| other.auto(settings)) {
+            match auto {
+                Auto::ByCpus(key, value) => self.derived(key, value, why.clone()),
+                Auto::Told(key, what) => self.note(key, what),
+            }
         }
     }
 
@@ -167,7 +161,7 @@ impl Effects<'_> {
         let workers = self.architecture.workers(self.settings) as u64;
         let mut own = self.architecture.defaults().iter();
         let own = own.any(|(key, _)| *key == "cache.content" && !self.is_given(key));
-        if own || self.architecture.name() == "shared-symped" {
+        if own || self.architecture.shares_cache() {
             return;
         }
         let all = workers.saturating_mul(caches.content_bytes_max);
@@ -207,20 +201,8 @@ impl Effects<'_> {
             Some(_) => {}
         }
         let connections = cut.max_connections.map_or(room, |most| most.min(room));
-        let stacks = stacks_max();
-        let name = self.architecture.name();
-        if name == "knot-a" && stacks < connections {
-            let why =
-                format!("by vm.max_map_count: each stack is two mappings; {connections} else");
-            self.cut("connections.max", stacks, why);
-        }
-        if name == "mt" && cut.threads > connections {
-            self.cut("mt.threads", connections, "by connections.max".into());
-        }
-        let most = connections.min(stacks);
-        if name == "knot-c" && cut.knot_threads > most {
-            let by = if stacks < connections { "vm.max_map_count" } else { "connections.max" };
-            self.cut("knot.threads", most, format!("by {by}"));
+        if let Some(Cut { key, most, by }) = self.architecture.cut(cut, connections) {
+            self.cut(key, most, by);
         }
     }
 
@@ -260,16 +242,6 @@ impl Effects<'_> {
                 SandboxMode::On | SandboxMode::Off => "done without",
             };
             self.note("sandbox", format!("this kernel lacks {what}: {then}"));
-        }
-    }
-
-    /// By which calls a loop with helpers knows what is in memory.
-    fn residency(&mut self) {
-        if self.settings.residency == ResidencyTest::Auto {
-            let probe = Probe::here();
-            let (read, sent) = (probe.for_reading(), probe.for_sending());
-            let why = format!("{read} to read, {sent} to send: what works here");
-            self.list.push(Effect { key: "amped.residency", kind: Kind::Note, value: None, why });
         }
     }
 }

@@ -21,6 +21,5 @@ mod surroundings;
 mod warnings;
 
 pub use configuration::{Changes, Configuration};
-pub use sandbox::{Row, SERVING, TABLE};
 pub use server::Server;
 pub use surroundings::{Lack, lacks};

@@ -1,11 +1,9 @@
 //! Least privilege: what each child of the master keeps, and how it loses the rest.
 //!
 //! Workers open files beneath the roots of their sites and nothing else, and make the system calls
-//! that their architecture needs ([`TABLE`]). The process behind `--admin` opens what tells of the
-//! machine; the log process writes beside its log. A child gives all of it up before it does any
-//! work of its own, so that each generation begins with its own rules.
-
-mod table;
+//! that their architecture needs ([`Architecture::calls`]). The process behind `--admin` opens what
+//! tells of the machine; the log process writes beside its log. A child gives all of it up before
+//! it does any work of its own, so that each generation begins with its own rules.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,14 +23,15 @@ use flyball_sys::sandbox::{
 };
 use flyball_sys::user_thread::stacks_max;
 use flyball_sys::{log_file, process};
-use table::row_of;
-pub use table::{Row, SERVING, TABLE};
 
 /// Users that workers become where none is named, the first that there is.
 const USERS: [&str; 3] = ["flyball", "www-data", "nobody"];
 
 /// The user and group that hold no rights and own no files: that of the admin process.
 const NOBODY: u32 = 65_534;
+
+/// What every worker calls.
+const SERVING: [Calls; 3] = [Calls::Common, Calls::Connections, Calls::Files];
 
 /// Bytes beside the cache that may be locked in memory.
 const LOCKED_BESIDE: u64 = 1 << 20;
@@ -128,7 +127,7 @@ impl Confinement {
             SandboxMode::Off => Kernel::NOTHING,
             SandboxMode::On | SandboxMode::Required => Kernel::probe(),
         };
-        let missing = kernel.missing(uses_ring(architecture));
+        let missing = kernel.missing(uses_ring(architecture, settings));
         if sandbox.mode == SandboxMode::Required && !missing.is_empty() {
             let missing = missing.join(", ");
             let why = format!("it is required, but this kernel lacks {missing}");
@@ -228,24 +227,24 @@ impl Confinement {
             Part::Worker(architecture) => {
                 let beside: Vec<OwnedFd> = beside(settings).filter_map(Result::ok).collect();
                 let grants = grants_of_worker(settings, sites, &beside);
-                let row = row_of(architecture);
-                let mut calls = row.calls(settings);
+                let own = architecture.calls(settings);
+                let mut calls = [&SERVING, own].concat();
                 if settings.experiment.as_ref().is_some_and(|e| e.accept_lock != AcceptLock::Off) {
                     calls.push(Calls::Locks);
                 }
                 // Pipes for programs, which another process starts, and waiting for them.
                 let for_programs = [Calls::Handover, Calls::Readiness];
-                let missing = for_programs.into_iter().filter(|group| !row.has(*group));
+                let missing = for_programs.into_iter().filter(|group| !own.contains(group));
                 calls.extend(missing.filter(|_| sites.spawner().is_some()));
                 calls.extend(sites.spool().filter(|s| s.unlinks()).map(|_| Calls::Append));
                 let connects = ports_of(sites);
                 calls.extend(calls_of_servers(sites));
                 calls.extend(sites.has_modules().then_some(Calls::Timers));
-                let locked_bytes = if row.calls.contains(&Calls::Ring) {
+                let locked_bytes = if own.contains(&Calls::Ring) {
                     // Rings count, those of all processes of a user together (Linux 6.14).
                     Some(u64::MAX)
                 } else {
-                    let locks = row.locks_memory || settings.caches.locks;
+                    let locks = architecture.locks_caches() || settings.caches.locks;
                     locks.then_some(settings.caches.content_bytes_max.saturating_add(LOCKED_BESIDE))
                 };
                 let (grants, calls) = (Some(grants.as_slice()), Some(calls.as_slice()));
@@ -304,15 +303,17 @@ impl Confinement {
 }
 
 /// Whether the workers of an architecture have rings.
-pub(crate) fn uses_ring(architecture: &dyn Architecture) -> bool {
-    row_of(architecture).calls.contains(&Calls::Ring)
+pub(crate) fn uses_ring(architecture: &dyn Architecture, settings: &Settings) -> bool {
+    architecture.calls(settings).contains(&Calls::Ring)
 }
 
 /// What a server of this architecture misses of what the kernel could take rights away with.
 pub(crate) fn missing(architecture: &dyn Architecture, settings: &Settings) -> Vec<&'static str> {
     match settings.sandbox.mode {
         SandboxMode::Off => Vec::new(),
-        SandboxMode::On | SandboxMode::Required => Kernel::probe().missing(uses_ring(architecture)),
+        SandboxMode::On | SandboxMode::Required => {
+            Kernel::probe().missing(uses_ring(architecture, settings))
+        }
     }
 }
 

@@ -123,7 +123,7 @@ impl Master {
         let shared = SharedState::new(blocks_for(most))?.with_clients(clients);
         let shared = Arc::new(shared.with_names(&server.setup.settings.sites)?);
         let architecture = server.setup.architecture;
-        let limit = registry::accept_limit(architecture, &server.setup.settings);
+        let limit = architecture.accept_limit(&server.setup.settings);
         shared.live().set_accept_limit(limit);
         shared.blocks.set_sockets(server.listening.all().len());
         let signals = Signals::block()?;

@@ -1,7 +1,6 @@
 //! What is not as it was asked for, and does not keep a server from running: told when it starts,
 //! and by `flyball check`.
 
-use flyball_arch::architectures::uring::accepts;
 use flyball_arch::descriptors::connections_that_fit;
 use flyball_arch::settings::{AccessLog, AdminAddress, SendMode, Settings};
 use flyball_arch::{Architecture, registry};
@@ -23,19 +22,12 @@ pub(crate) fn all(
     warnings.extend(idle_of_sites(settings));
     warnings.extend(sites.warnings());
     warnings.extend(spool::warning(settings, sites));
-    warnings.extend(confinement.warnings(sandbox::uses_ring(architecture), settings));
+    warnings.extend(confinement.warnings(sandbox::uses_ring(architecture, settings), settings));
     warnings.extend(cuts(settings).iter().map(|cut| {
         let Cut { key, asked, most, limit, unit } = cut;
         format!("{key} is {asked}{unit}, but {limit} cuts it to {most}{unit}")
     }));
-    let limit = registry::accept_limit(architecture, settings);
-    if let Some(taken) = accepts::taken_otherwise(limit).filter(|_| architecture.name() == "uring")
-    {
-        warnings.push(format!(
-            "accept.limit is {limit}, and uring has {taken} accepts under way for each listening \
-             socket"
-        ));
-    }
+    warnings.extend(architecture.warnings(settings));
     let room = connections_that_fit(settings);
     let is_used = !registry::is_unused(architecture, "connections.max");
     if let Some(most) = settings.max_connections.filter(|most| is_used && *most > room) {

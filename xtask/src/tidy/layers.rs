@@ -124,7 +124,7 @@ fn check_architectures(tree: &Tree) -> Vec<Finding> {
 }
 
 /// The architecture in whose directory `path` lies.
-fn architecture(path: &str) -> Option<&str> {
+pub(super) fn architecture(path: &str) -> Option<&str> {
     Some(path.strip_prefix(ARCHITECTURES)?.split_once('/')?.0)
 }
 

@@ -54,7 +54,7 @@ pub use file::{FILE_BYTES_MAX, parse, read};
 pub use kind::{Kind, Mismatch};
 pub use markdown::{experiments_markdown, settings_markdown};
 pub use raw::Raw;
-pub use resolve::{PORT, PORT_TRIES, resolve, resolve_in};
+pub use resolve::{PORT, PORT_TRIES, defaults, resolve, resolve_in};
 pub use server::SETTINGS;
 pub use site::{SITE_SETTINGS, SITE_TABLES};
 pub use suggest::nearest;

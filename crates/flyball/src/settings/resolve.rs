@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use flyball_arch::registry::DEFAULT;
 use flyball_arch::{AdminAddress, Settings};
 use flyball_site::SiteSettings;
 use flyball_site::hosts::local_names;
@@ -31,6 +32,11 @@ pub const PORT: u16 = 8080;
 /// How many further ports are tried when [`PORT`] is taken and no address is given.
 pub const PORT_TRIES: u16 = 100;
 
+/// What holds where nothing is written.
+pub fn defaults() -> Settings {
+    Settings { arch: DEFAULT.into(), ..Settings::default() }
+}
+
 /// Checks what was written and freezes it. `arch_names` are the names of all architectures.
 ///
 /// Defaults hold first, then the values of `typed` in their order. Environment variables are put
@@ -52,7 +58,7 @@ pub fn resolve_in(
     environment: Environment<'_>,
 ) -> Result<Settings, Vec<SettingError>> {
     let mut resolver = Resolver { environment, errors: Vec::new() };
-    let mut settings = Settings::default();
+    let mut settings = defaults();
     let origins = resolver.values(&SERVER, &typed.values, &mut settings);
     resolver.architecture(&settings.arch, &origins, arch_names);
     if settings.listen.is_empty() {

@@ -1,6 +1,7 @@
 //! The one table of the server's settings. Flags, help, `docs/settings.md` and the checks of the
 //! configuration file are all made from it.
 
+use flyball_arch::registry::DEFAULT;
 use flyball_arch::{AccessLog, Events, SendMode};
 use flyball_server::Changes;
 
@@ -46,7 +47,7 @@ const ROWS: &[Setting] = &[
             valid: is_token,
             set: |s, name| s.arch = name,
         },
-        default: Some("n-copy"),
+        default: Some(DEFAULT),
         doc: "Concurrency architecture that serves",
         more: "`flyball arch` lists the names. It says which of them can run on this machine, and \
                why the others cannot.",

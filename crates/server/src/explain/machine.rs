@@ -1,7 +1,7 @@
 //! What the machine has, and where that was found.
 
-use flyball_arch::registry;
 use flyball_sys::residency::Probe;
+use flyball_sys::uring::Ring;
 use flyball_sys::user_thread::stacks_max;
 use flyball_sys::{cgroup, file, machine as kernel, process};
 
@@ -67,10 +67,9 @@ pub fn facts() -> Vec<Fact> {
 fn features(add: &mut impl FnMut(&'static str, String, &str)) {
     let probe = Probe::here();
     let names = if file::tells_cached_names() { "works" } else { "not supported (Linux 5.12)" };
-    let ring = match registry::find("uring").map(|uring| uring.probe()) {
-        Some(Ok(())) => "works".to_owned(),
-        Some(Err(why)) => why,
-        None => "not built".to_owned(),
+    let ring = match Ring::probe() {
+        Ok(()) => "works".to_owned(),
+        Err(error) => format!("io_uring: {error}"),
     };
     let landlock = match kernel::landlock_version() {
         Some(version) => format!("version {version}"),

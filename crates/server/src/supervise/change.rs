@@ -88,7 +88,7 @@ impl Master {
     pub(super) fn use_in_place(&self) {
         let settings = &self.server.setup.settings;
         self.shared.live().set(&settings.limits);
-        let limit = registry::accept_limit(self.server.setup.architecture, settings);
+        let limit = self.server.setup.architecture.accept_limit(settings);
         self.shared.live().set_accept_limit(limit);
         error_log::set_level(settings.log.level);
     }

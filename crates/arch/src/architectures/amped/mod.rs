@@ -33,10 +33,12 @@ use std::io;
 
 use flyball_sys::file;
 use flyball_sys::residency::Probe;
+use flyball_sys::sandbox::Calls;
 
-use crate::architecture::{Architecture, Sockets};
-use crate::helpers::Helpers;
+use crate::architecture::{Architecture, Auto, Sockets};
+use crate::helpers::{self, Helpers};
 use crate::phases::{self, Phases};
+use crate::settings::{ResidencyTest, Settings};
 use crate::worker::{Report, Worker};
 
 /// Asymmetric multi-process event-driven.
@@ -94,6 +96,20 @@ impl Architecture for Amped {
             ("madvise with MADV_POPULATE_READ", probe.populate.to_string()),
         ];
         tests.into_iter().map(|(feature, here)| (feature.into(), here)).collect()
+    }
+
+    fn auto(&self, settings: &Settings) -> Option<Auto> {
+        let is_auto = settings.residency == ResidencyTest::Auto;
+        is_auto.then(|| {
+            let probe = Probe::here();
+            let (read, sent) = (probe.for_reading(), probe.for_sending());
+            let why = format!("{read} to read, {sent} to send: what works here");
+            Auto::Told("amped.residency", why)
+        })
+    }
+
+    fn calls(&self, settings: &Settings) -> &'static [Calls] {
+        helpers::calls(settings)
     }
 
     fn sockets(&self) -> Sockets {

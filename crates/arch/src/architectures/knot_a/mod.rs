@@ -31,10 +31,12 @@
 
 use std::io;
 
+use flyball_sys::sandbox::Calls;
 use flyball_sys::user_thread::stacks_max;
 
 use crate::accept::AcceptPolicy;
-use crate::architecture::{Architecture, Sockets};
+use crate::architecture::{Architecture, Cut, Sockets};
+use crate::helpers;
 use crate::settings::Settings;
 use crate::user_threads::{Commons, Here, Scheduler, Wake, Why, serve_connection};
 use crate::worker::{Report, Worker};
@@ -79,6 +81,16 @@ impl Architecture for KnotA {
 
     fn needs(&self) -> &'static str {
         "eventfd, preadv2 with RWF_NOWAIT (Linux 4.14) and the chosen event mechanism"
+    }
+
+    fn cut(&self, _settings: &Settings, connections: usize) -> Option<Cut> {
+        let most = stacks_max();
+        let by = || format!("by vm.max_map_count: each stack is two mappings; {connections} else");
+        (most < connections).then(|| Cut { key: "connections.max", most, by: by() })
+    }
+
+    fn calls(&self, settings: &Settings) -> &'static [Calls] {
+        helpers::calls(settings)
     }
 
     fn sockets(&self) -> Sockets {

@@ -35,10 +35,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flyball_sys::owned::Owned;
+use flyball_sys::sandbox::Calls;
 use flyball_sys::user_thread::stacks_max;
 
 use crate::accept::AcceptPolicy;
-use crate::architecture::{Architecture, Sockets};
+use crate::architecture::{Architecture, Cut, Sockets};
+use crate::helpers;
 use crate::settings::Settings;
 use crate::user_threads::{Commons, Here, Scheduler, Wake, Why, serve_connection};
 use crate::worker::{Report, Worker};
@@ -88,6 +90,18 @@ impl Architecture for KnotC {
 
     fn needs(&self) -> &'static str {
         "eventfd, preadv2 with RWF_NOWAIT (Linux 4.14) and the chosen event mechanism"
+    }
+
+    fn cut(&self, settings: &Settings, connections: usize) -> Option<Cut> {
+        let stacks = stacks_max();
+        let most = connections.min(stacks);
+        let by = if stacks < connections { "by vm.max_map_count" } else { "by connections.max" };
+        let is_cut = settings.knot_threads > most;
+        is_cut.then(|| Cut { key: "knot.threads", most, by: by.into() })
+    }
+
+    fn calls(&self, settings: &Settings) -> &'static [Calls] {
+        helpers::calls(settings)
     }
 
     fn sockets(&self) -> Sockets {

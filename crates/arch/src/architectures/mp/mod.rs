@@ -25,6 +25,7 @@ use std::io;
 use std::sync::Arc;
 
 use flyball_site::{CacheSettings, Service};
+use flyball_sys::sandbox::Calls;
 
 use crate::architecture::{Architecture, Sockets};
 use crate::blocking::{Crew, Thread};
@@ -88,6 +89,10 @@ impl Architecture for Mp {
 
     fn needs(&self) -> &'static str {
         "nothing beyond blocking sockets"
+    }
+
+    fn calls(&self, _settings: &Settings) -> &'static [Calls] {
+        &[]
     }
 
     fn sockets(&self) -> Sockets {

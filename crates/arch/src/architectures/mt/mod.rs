@@ -24,7 +24,9 @@
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use crate::architecture::{Architecture, Sockets};
+use flyball_sys::sandbox::Calls;
+
+use crate::architecture::{Architecture, Cut, Sockets};
 use crate::blocking::{Crew, Thread};
 use crate::settings::Settings;
 use crate::worker::{Order, Report, Worker};
@@ -62,6 +64,16 @@ impl Architecture for Mt {
 
     fn needs(&self) -> &'static str {
         "nothing beyond blocking sockets"
+    }
+
+    fn cut(&self, settings: &Settings, connections: usize) -> Option<Cut> {
+        let is_cut = settings.threads > connections;
+        let by = || "by connections.max".into();
+        is_cut.then(|| Cut { key: "mt.threads", most: connections, by: by() })
+    }
+
+    fn calls(&self, _settings: &Settings) -> &'static [Calls] {
+        &[Calls::Threads]
     }
 
     fn sockets(&self) -> Sockets {

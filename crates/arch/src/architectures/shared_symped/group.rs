@@ -117,12 +117,12 @@ impl Sweeping {
 }
 
 /// How many processes a group has.
-pub fn processes(settings: &Settings) -> usize {
+pub(super) fn processes(settings: &Settings) -> usize {
     settings.workers.unwrap_or_else(|| settings.cpus())
 }
 
 /// Among how many listening sockets for each address they are divided.
-pub fn partitions(settings: &Settings) -> usize {
+pub(super) fn partitions(settings: &Settings) -> usize {
     settings.groups.unwrap_or_else(|| settings.cpus()).min(processes(settings))
 }
 

@@ -31,12 +31,14 @@
 //!
 //! **Kernel needs**: SO_REUSEPORT (3.9), `/proc`, and the chosen event mechanism.
 
-pub mod group;
+mod group;
 
 use std::io;
 
+use flyball_sys::sandbox::Calls;
+
 use self::group::Group;
-use crate::architecture::{Architecture, Sockets};
+use crate::architecture::{Architecture, Auto, Sockets};
 use crate::phases;
 use crate::settings::Settings;
 use crate::worker::{Report, Worker};
@@ -86,6 +88,20 @@ impl Architecture for SharedSymped {
         group::probe()
     }
 
+    fn auto(&self, settings: &Settings) -> Option<Auto> {
+        let is_auto = settings.groups.is_none();
+        is_auto.then(|| Auto::ByCpus("shared-symped.partitions", group::partitions(settings)))
+    }
+
+    /// The leader clones the processes.
+    fn calls(&self, _settings: &Settings) -> &'static [Calls] {
+        &[Calls::Readiness, Calls::Threads, Calls::Processes]
+    }
+
+    fn shares_cache(&self) -> bool {
+        true
+    }
+
     fn sockets(&self) -> Sockets {
         Sockets::PerWorker
     }
@@ -102,6 +118,10 @@ impl Architecture for SharedSymped {
     /// The leader; the processes are its own.
     fn workers(&self, _settings: &Settings) -> usize {
         1
+    }
+
+    fn processes(&self, settings: &Settings) -> usize {
+        group::processes(settings)
     }
 
     fn threads(&self, settings: &Settings) -> usize {

@@ -35,6 +35,7 @@ use flyball_site::SharedCaches;
 use flyball_sys::net;
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Interest, Readiness};
+use flyball_sys::sandbox::Calls;
 
 use crate::accept;
 use crate::architecture::{Architecture, Sockets};
@@ -84,6 +85,10 @@ impl Architecture for ThreadPerConnection {
 
     fn needs(&self) -> &'static str {
         "nothing beyond blocking sockets"
+    }
+
+    fn calls(&self, _settings: &Settings) -> &'static [Calls] {
+        &[Calls::Threads]
     }
 
     fn sockets(&self) -> Sockets {

@@ -30,20 +30,21 @@
 mod requests;
 
 use std::io;
-use std::os::fd::AsFd;
 
 use flyball_observe::counters::{Counter, Tally};
 use flyball_site::Service;
 use flyball_sys::clock;
+use flyball_sys::sandbox::Calls;
 use flyball_sys::uring::{Completion, Ring};
 
-use self::requests::{Callbacks, Requests};
+use self::requests::{Callbacks, LISTENERS, Requests, SIGNALS};
 use crate::accept::{self, AcceptPolicy, Ended};
 use crate::architecture::{Architecture, Sockets};
 use crate::desk::Desk;
 use crate::limits::{ACCEPT_PAUSE_MS, WAIT_MS_MAX};
+use crate::rings;
 use crate::settings::{AcceptLimit, Settings};
-use crate::slots::{FIRST_RESERVED, Token};
+use crate::slots::Token;
 use crate::worker::{Order, Report, Worker};
 
 /// The structure of TUX in user space.
@@ -84,6 +85,14 @@ impl Architecture for Tux {
         Sockets::PerWorker
     }
 
+    fn calls(&self, _settings: &Settings) -> &'static [Calls] {
+        rings::CALLS
+    }
+
+    fn locks_caches(&self) -> bool {
+        true
+    }
+
     /// More than one make it slower, says the paper.
     fn workers(&self, _settings: &Settings) -> usize {
         1
@@ -97,12 +106,6 @@ impl Architecture for Tux {
         Ok(event_loop.report())
     }
 }
-
-/// The token of the worker's signals.
-const SIGNALS: u64 = FIRST_RESERVED;
-
-/// The token of the first listening socket; the others follow.
-const LISTENERS: u64 = FIRST_RESERVED + 16;
 
 /// Turns of connections after which the clock, deadlines, orders and counters are looked at,
 /// however much work there is.
@@ -145,20 +148,14 @@ impl EventLoop {
             desk,
             worker,
         };
-        event_loop.watch(SIGNALS)?;
-        for at in 0..event_loop.worker.listeners.len() as u64 {
-            event_loop.watch(LISTENERS + at)?;
-        }
+        let EventLoop { callbacks, worker, .. } = &mut event_loop;
+        let listeners = (LISTENERS..).take(worker.listeners.len());
+        [SIGNALS]
+            .into_iter()
+            .chain(listeners)
+            .try_for_each(|token| callbacks.watch(token, worker))?;
         event_loop.worker.enter_loop();
         Ok(event_loop)
-    }
-
-    fn watch(&mut self, token: u64) -> io::Result<()> {
-        let fd = match token {
-            SIGNALS => self.worker.signals.as_fd(),
-            token => self.worker.listeners[(token - LISTENERS) as usize].as_fd(),
-        };
-        self.callbacks.ring.watch(fd, token)
     }
 
     /// One turn of TUX's `event_loop`.
@@ -293,7 +290,7 @@ impl EventLoop {
                 }
             }
         }
-        if more { Ok(()) } else { self.watch(token) }
+        if more { Ok(()) } else { self.callbacks.watch(token, &self.worker) }
     }
 
     /// What must not wait for the end of the work: the clock, deadlines, orders, counters.

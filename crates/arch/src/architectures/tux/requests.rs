@@ -42,6 +42,12 @@ const BACKEND: u64 = WRITABLE | PIECE;
 /// The token of the threads for cache misses, as TUX calls them; no one else may use it.
 const CACHE_MISSES: u64 = FIRST_RESERVED + 1;
 
+/// The token of the worker's signals.
+pub(super) const SIGNALS: u64 = FIRST_RESERVED;
+
+/// The token of the first listening socket; the others follow.
+pub(super) const LISTENERS: u64 = FIRST_RESERVED + 16;
+
 /// What an operation of a connection was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
@@ -202,6 +208,18 @@ impl Callbacks {
         let misses = BlockingPool::beside_ring(worker.index, |n| format!("cachemiss-{n}"))?;
         ring.watch(misses.completions(), CACHE_MISSES)?;
         Ok(Callbacks { ring, misses, unsubmitted: 0 })
+    }
+
+    /// Has the ring call back for the worker's signals, or for a listening socket.
+    ///
+    /// # Errors
+    /// As [`Ring::watch`].
+    pub(super) fn watch(&mut self, token: u64, worker: &Worker) -> io::Result<()> {
+        let fd = match token {
+            SIGNALS => worker.signals.as_fd(),
+            token => worker.listeners[(token - LISTENERS) as usize].as_fd(),
+        };
+        self.ring.watch(fd, token)
     }
 
     /// Appends what has completed to `completions`, but for what threads have performed, which is

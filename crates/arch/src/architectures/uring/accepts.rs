@@ -208,9 +208,13 @@ fn singles(limit: f64) -> usize {
 }
 
 /// How the ring takes an accept-limit, if that is not what it says.
-pub fn taken_otherwise(limit: AcceptLimit) -> Option<usize> {
-    match limit {
-        AcceptLimit::At(limit) if singles(limit) as f64 != limit => Some(singles(limit)),
-        _ => None,
-    }
+pub(super) fn taken_otherwise(limit: AcceptLimit) -> Option<String> {
+    let AcceptLimit::At(asked) = limit else { return None };
+    let taken = singles(asked);
+    (taken as f64 != asked).then(|| {
+        format!(
+            "accept.limit is {limit}, and uring has {taken} accepts under way for each listening \
+             socket"
+        )
+    })
 }

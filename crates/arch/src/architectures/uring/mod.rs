@@ -21,27 +21,29 @@
 //! `accept.limit`, `send.mode`, `send.piece`.
 //! **Kernel needs**: io_uring with multishot accept (Linux 5.19); what came later is probed.
 
-pub mod accepts;
+mod accepts;
 mod operations;
 mod pieces;
 mod slot;
 
 use std::io;
-use std::os::fd::AsFd;
 
 use flyball_conn::Needs;
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
+use flyball_sys::sandbox::Calls;
 use flyball_sys::uring::{self, Completion, Ring, Socket};
 
 use self::accepts::Accepts;
-use self::operations::Operations;
+use self::operations::{OFFLOADED, Operations, SIGNALS};
 use self::slot::Slot;
 use crate::architecture::{Architecture, Sockets};
 use crate::desk::Desk;
 use crate::limits::WAIT_MS_MAX;
 use crate::link;
-use crate::slots::{FIRST_RESERVED, Slots, Token};
+use crate::rings;
+use crate::settings::Settings;
+use crate::slots::{Slots, Token};
 use crate::timers::Timers;
 use crate::worker::{Order, Report, Worker};
 
@@ -95,6 +97,14 @@ impl Architecture for Uring {
         true
     }
 
+    fn calls(&self, _settings: &Settings) -> &'static [Calls] {
+        rings::CALLS
+    }
+
+    fn warnings(&self, settings: &Settings) -> Vec<String> {
+        accepts::taken_otherwise(self.accept_limit(settings)).into_iter().collect()
+    }
+
     fn run(&self, worker: Worker) -> io::Result<Report> {
         let mut proactor = Loop::new(worker)?;
         while !proactor.is_done() {
@@ -103,12 +113,6 @@ impl Architecture for Uring {
         Ok(proactor.report())
     }
 }
-
-/// The token of the worker's signals.
-const SIGNALS: u64 = FIRST_RESERVED;
-
-/// The token of the threads that do disk work.
-const OFFLOADED: u64 = FIRST_RESERVED + 1;
 
 struct Loop {
     desk: Desk,
@@ -141,18 +145,11 @@ impl Loop {
             desk,
             worker,
         };
-        [SIGNALS, OFFLOADED].into_iter().try_for_each(|token| proactor.watch(token))?;
+        let Loop { operations, worker, .. } = &mut proactor;
+        [SIGNALS, OFFLOADED].into_iter().try_for_each(|token| operations.watch(token, worker))?;
         proactor.top_up_accepts();
         proactor.worker.enter_loop();
         Ok(proactor)
-    }
-
-    fn watch(&mut self, token: u64) -> io::Result<()> {
-        let Operations { ring, offload, .. } = &mut self.operations;
-        match token {
-            OFFLOADED => ring.watch(offload.completions(), token),
-            _ => ring.watch(self.worker.signals.as_fd(), token),
-        }
     }
 
     fn top_up_accepts(&mut self) {
@@ -224,7 +221,7 @@ impl Loop {
                 self.drive(token);
             }
         }
-        if more { Ok(()) } else { self.watch(token) }
+        if more { Ok(()) } else { self.operations.watch(token, &self.worker) }
     }
 
     fn connected(&mut self, token: u64, connected: io::Result<Socket>, more: bool) {

@@ -19,13 +19,19 @@ use crate::desk::Desk;
 use crate::link;
 use crate::pool::BlockingPool;
 use crate::settings::CompletionOrder;
-use crate::slots::Token;
+use crate::slots::{FIRST_RESERVED, Token};
 use crate::transmit::{Sent, gather_max, goes_by_reference, transmit_reference};
 use crate::worker::Worker;
 
 /// Longest output that is sent and closed in one go: no client's progress is seen meanwhile, so
 /// that it should fit into any socket's buffer. Where that is full already, see `apart`.
 const CLOSING_BYTES_MAX: usize = 16 * 1024;
+
+/// The token of the worker's signals.
+pub(crate) const SIGNALS: u64 = FIRST_RESERVED;
+
+/// The token of the threads that do disk work.
+pub(crate) const OFFLOADED: u64 = FIRST_RESERVED + 1;
 
 /// The ring, and what its operations use.
 pub(crate) struct Operations {
@@ -54,6 +60,17 @@ impl Operations {
         let offload = BlockingPool::beside_ring(worker.index, |n| format!("offload-{n}"))?;
         let order = settings.ring.order;
         Ok(Operations { ring, direct, offload, gather_max, order })
+    }
+
+    /// Has the ring tell of the worker's signals, or of plans that threads are done with.
+    ///
+    /// # Errors
+    /// As [`Ring::watch`].
+    pub(crate) fn watch(&mut self, token: u64, worker: &Worker) -> io::Result<()> {
+        match token {
+            OFFLOADED => self.ring.watch(self.offload.completions(), token),
+            _ => self.ring.watch(worker.signals.as_fd(), token),
+        }
     }
 
     pub(crate) fn slot(&self, socket: Socket, desk: &Desk) -> Slot {

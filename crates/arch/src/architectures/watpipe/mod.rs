@@ -45,7 +45,7 @@ use flyball_sys::readiness::Interest;
 use self::stages::{
     Acceptor, Found, Line, Pipeline, PollStage, Poller, ReadPort, Thread, WritePort, conduct, spawn,
 };
-use crate::architecture::{Architecture, Sockets};
+use crate::architecture::{Architecture, Auto, Sockets};
 use crate::drive::{Port, Turn, drive, resume};
 use crate::settings::Settings;
 use crate::share::cpu_of_worker;
@@ -91,6 +91,11 @@ impl Architecture for WatPipe {
 
     fn needs(&self) -> &'static str {
         "the chosen event mechanism, SO_REUSEPORT"
+    }
+
+    fn auto(&self, settings: &Settings) -> Option<Auto> {
+        let is_auto = settings.stages.partitions.is_none();
+        is_auto.then(|| Auto::ByCpus("watpipe.partitions", partitions(settings)))
     }
 
     fn sockets(&self) -> Sockets {

@@ -2,8 +2,7 @@
 use std::process::Command;
 
 use flyball::settings::SETTINGS;
-use flyball_arch::{HelperKind, Settings};
-use flyball_server::{SERVING, TABLE};
+use flyball_arch::{ALL, HelperKind, Settings};
 use flyball_sys::sandbox::Calls;
 use flyball_testkit::binary;
 
@@ -63,13 +62,12 @@ fn tables_of_calls() -> String {
         .to_owned();
     let threads = Settings::default();
     let processes = Settings { helper_kind: HelperKind::Process, ..Settings::default() };
-    for row in TABLE {
-        let calls = row.calls(&threads);
-        let more: Vec<Calls> =
-            row.calls(&processes).into_iter().filter(|group| !calls.contains(group)).collect();
-        let own: Vec<Calls> = calls.into_iter().filter(|group| !SERVING.contains(group)).collect();
-        let (own, more) = (names(&own).join(", "), names(&more).join(", "));
-        text += &format!("| `{}` | {own} | {more} |\n", row.name)
+    for architecture in ALL {
+        let own = architecture.calls(&threads);
+        let more = architecture.calls(&processes).iter().filter(|group| !own.contains(group));
+        let more: Vec<Calls> = more.copied().collect();
+        let (own, more) = (names(own).join(", "), names(&more).join(", "));
+        text += &format!("| `{}` | {own} | {more} |\n", architecture.name())
             .replace("|  |", "| |")
             .replace("|  |", "| |");
     }

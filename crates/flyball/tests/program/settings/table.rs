@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use flyball::settings::{
-    Kind, Raw, SETTINGS, SITE_SETTINGS, SITE_TABLES, Setting, Typed, read, resolve_in,
+    Kind, Raw, SETTINGS, SITE_SETTINGS, SITE_TABLES, Setting, Typed, defaults, read, resolve_in,
     settings_markdown,
 };
 use flyball_arch::{
@@ -262,9 +262,9 @@ fn different_routes() -> RouteSettings {
 
 #[test]
 fn each_default_of_the_table_is_that_of_the_struct() {
-    let default = format!("{:?}", Settings::default());
+    let default = format!("{:?}", defaults());
     for setting in SETTINGS {
-        let mut settings = Settings::default();
+        let mut settings = defaults();
         apply_default(setting, &mut settings);
         assert_eq!(format!("{settings:?}"), default, "{}", setting.key);
     }
@@ -277,7 +277,7 @@ fn each_default_of_the_table_is_that_of_the_struct() {
 
 #[test]
 fn each_setting_fills_one_field_and_all_are_filled() {
-    let default = format!("{:?}", Settings::default());
+    let default = format!("{:?}", defaults());
     let mut settings = all_different();
     for setting in SETTINGS {
         let before = format!("{settings:?}");
@@ -531,7 +531,7 @@ fn the_example_file_shows_the_defaults() {
     assert!(settings.given.contains_key("listen"));
     settings.given.clear();
     assert!(std::mem::take(&mut settings.sandbox.by_file));
-    assert_eq!(format!("{settings:?}"), format!("{:?}", Settings::default()));
+    assert_eq!(format!("{settings:?}"), format!("{:?}", defaults()));
 }
 
 #[test]
