@@ -30,7 +30,7 @@ use crate::transmit::reset_if_cut_short;
 use crate::worker::{Order, Report, Worker};
 
 use connection::{Slot, turn, watch};
-use listeners::Pause;
+use listeners::Accepting;
 use order::Arranger;
 
 /// The settings that the loop honours, whoever does its disk work and however many there are.
@@ -100,20 +100,12 @@ pub struct Phases<D> {
     disk: D,
     slots: Slots<Slot>,
     timers: Timers,
-    accept: AcceptPolicy,
-    /// One connection for one that closes (M51).
-    replacement: AcceptPolicy,
+    accepting: Accepting,
     arranger: Arranger,
-    connections_max: usize,
     events: Vec<Event>,
     /// Connections to work on in this work phase, and those carried over to the next.
     work: Vec<Token>,
     carried: Vec<Token>,
-    /// Listening sockets that were reported ready.
-    ready_listeners: Vec<usize>,
-    /// Accepting is paused.
-    paused: Option<Pause>,
-    warned: bool,
     draining_until_ms: Option<u64>,
 }
 
@@ -142,19 +134,14 @@ impl<D: DiskWork> Phases<D> {
         }
         let mut phases = Phases {
             timers: Timers::new(desk.now.ms()),
-            accept: AcceptPolicy::shared(worker.shared.live()),
-            replacement: AcceptPolicy::new(AcceptLimit::At(1.0)),
+            accepting: Accepting::new(&worker),
             arranger: Arranger::new(worker.settings.work_order),
-            connections_max: worker.connections_max,
             mechanism,
             disk,
             slots: Slots::default(),
             events: Vec::with_capacity(readiness::EVENTS_MAX),
             work: Vec::new(),
             carried: Vec::new(),
-            ready_listeners: Vec::new(),
-            paused: None,
-            warned: false,
             draining_until_ms: None,
             desk,
             worker,
@@ -169,8 +156,8 @@ impl<D: DiskWork> Phases<D> {
     /// # Errors
     /// When the event mechanism fails.
     pub fn getevents(&mut self) -> io::Result<()> {
-        let waits = self.carried.is_empty() && self.ready_listeners.is_empty();
-        let most_ms = if self.paused.is_some() { ACCEPT_PAUSE_MS } else { WAIT_MS_MAX };
+        let waits = self.carried.is_empty() && self.accepting.ready.is_empty();
+        let most_ms = if self.accepting.paused.is_some() { ACCEPT_PAUSE_MS } else { WAIT_MS_MAX };
         let wait_ms = if waits { self.timers.wait_ms(self.desk.now.ms(), most_ms) } else { 0 };
         self.mechanism.wait(&mut self.events, wait_ms as i32)?;
         self.desk.woke();
@@ -183,8 +170,9 @@ impl<D: DiskWork> Phases<D> {
                 token if token >= LISTENERS => {
                     let listener = (token - LISTENERS) as usize;
                     // One whose watch was only changed may still be told once.
-                    if self.paused.is_none() && !self.ready_listeners.contains(&listener) {
-                        self.ready_listeners.push(listener);
+                    if self.accepting.paused.is_none() && !self.accepting.ready.contains(&listener)
+                    {
+                        self.accepting.ready.push(listener);
                     }
                 }
                 bits if bits & BACKEND != 0 => {
@@ -305,7 +293,7 @@ impl<D: DiskWork> Phases<D> {
             let _ = net::reset_on_close(&slot.socket);
         }
         drop(slot.socket);
-        if self.paused.is_some() {
+        if self.accepting.paused.is_some() {
             self.resume_when_free();
         }
         if self.worker.settings.accept_on_close {
@@ -349,8 +337,8 @@ impl<D: DiskWork> Phases<D> {
     fn begin_draining(&mut self, order: Order) {
         if self.draining_until_ms.is_none() {
             if order == Order::Stop {
-                self.ready_listeners = (0..self.worker.listeners.len()).collect();
-                self.accept = AcceptPolicy::new(AcceptLimit::Infinite);
+                self.accepting.ready = (0..self.worker.listeners.len()).collect();
+                self.accepting.policy = AcceptPolicy::new(AcceptLimit::Infinite);
                 self.accept_ready(clock::monotonic_ns());
             }
             self.unwatch_listeners();
@@ -377,7 +365,7 @@ impl<D: DiskWork> Phases<D> {
         if self.desk.states_are_due() {
             self.desk.publish_states(self.slots.values().map(|slot| slot.connection.standing()));
         }
-        if self.paused.as_ref().is_some_and(|pause| now_ms >= pause.until_ms) {
+        if self.accepting.paused.as_ref().is_some_and(|pause| now_ms >= pause.until_ms) {
             self.pause_is_over();
         }
     }

@@ -23,9 +23,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let modules: BTreeSet<&str> = tree.rust().filter_map(|file| architecture(&file.path)).collect();
     let serves = |file: &&File| {
         let of = |name: &&str| file.path.starts_with(&format!("crates/{name}/src/"));
-        CRATES.iter().any(of)
-            && !file.path.starts_with(ARCHITECTURES)
-            && file.path != REGISTRY
+        CRATES.iter().any(of) && !file.path.starts_with(ARCHITECTURES) && file.path != REGISTRY
     };
     tree.rust().filter(serves).flat_map(|file| check_file(file, &modules)).collect()
 }

@@ -9,10 +9,12 @@ use flyball_sys::readiness::Interest;
 
 use super::connection::{Slot, open_slot, watch};
 use super::{DiskWork, LISTENERS, Phases};
-use crate::accept::{self, Ended, Room};
+use crate::accept::{self, AcceptPolicy, Ended, Room};
 use crate::drive::Ready;
 use crate::limits::ACCEPT_PAUSE_MS;
 use crate::room::{self, Yields};
+use crate::settings::AcceptLimit;
+use crate::worker::Worker;
 
 /// Accepting is paused.
 #[derive(Debug)]
@@ -23,6 +25,32 @@ pub(super) struct Pause {
     full: bool,
     /// The listening sockets are still in the event mechanism, watched for nothing.
     kept: bool,
+}
+
+/// How new connections are taken in.
+pub(super) struct Accepting {
+    pub(super) policy: AcceptPolicy,
+    /// One connection for one that closes (M51).
+    replacement: AcceptPolicy,
+    connections_max: usize,
+    /// Listening sockets that were reported ready.
+    pub(super) ready: Vec<usize>,
+    pub(super) paused: Option<Pause>,
+    /// It was said that accepting is paused.
+    warned: bool,
+}
+
+impl Accepting {
+    pub(super) fn new(worker: &Worker) -> Accepting {
+        Accepting {
+            policy: AcceptPolicy::shared(worker.shared.live()),
+            replacement: AcceptPolicy::new(AcceptLimit::At(1.0)),
+            connections_max: worker.connections_max,
+            ready: Vec::new(),
+            paused: None,
+            warned: false,
+        }
+    }
 }
 
 /// By which accept-limit a listening socket is accepted from.
@@ -49,21 +77,21 @@ impl<D: DiskWork> Phases<D> {
     /// An accept phase that begins now, although nothing was reported. Returns how long it took, in
     /// nanoseconds.
     pub(super) fn accept_unasked(&mut self, now_ns: u64) -> u64 {
-        if self.paused.is_none() {
-            self.ready_listeners.clear();
-            self.ready_listeners.extend(0..self.worker.listeners.len());
+        if self.accepting.paused.is_none() {
+            self.accepting.ready.clear();
+            self.accepting.ready.extend(0..self.worker.listeners.len());
         }
         self.accept_ready(now_ns)
     }
 
     /// Accepts from those that are ready. Returns how long it took from now on, in nanoseconds.
     pub(super) fn accept_ready(&mut self, now_ns: u64) -> u64 {
-        if self.ready_listeners.is_empty() || self.draining_until_ms.is_some() {
-            self.ready_listeners.clear();
+        if self.accepting.ready.is_empty() || self.draining_until_ms.is_some() {
+            self.accepting.ready.clear();
             return 0;
         }
         let mut stopped = None;
-        let mut ready = std::mem::take(&mut self.ready_listeners);
+        let mut ready = std::mem::take(&mut self.accepting.ready);
         ready.retain(|&listener| {
             let ended = self.accept_from(listener, By::Limit);
             if matches!(ended, Ended::Full | Ended::OutOfDescriptors | Ended::Closed) {
@@ -72,18 +100,18 @@ impl<D: DiskWork> Phases<D> {
             // An edge is reported once: what the limit left in the queue is remembered here.
             ended == Ended::Limit && self.mechanism.is_edge_triggered()
         });
-        self.ready_listeners = ready;
+        self.accepting.ready = ready;
         match stopped {
             // Nobody waits yet.
             Some(Ended::Full) if self.makes_room() && self.worker.waits_for_room() == 0 => {}
             // There is room now: whoever waits is accepted in the next loop.
             Some(Ended::Full | Ended::OutOfDescriptors) if self.make_room() => {
-                self.ready_listeners.clear();
-                self.ready_listeners.extend(0..self.worker.listeners.len());
+                self.accepting.ready.clear();
+                self.accepting.ready.extend(0..self.worker.listeners.len());
             }
             Some(ended) => {
                 // They are reported anew when accepting goes on.
-                self.ready_listeners.clear();
+                self.accepting.ready.clear();
                 self.pause_accepting(ended);
             }
             None => {}
@@ -93,7 +121,7 @@ impl<D: DiskWork> Phases<D> {
 
     /// Accepts one connection in the place of one that closed (M51).
     pub(super) fn accept_one(&mut self) {
-        if self.paused.is_some() || self.draining_until_ms.is_some() {
+        if self.accepting.paused.is_some() || self.draining_until_ms.is_some() {
             return;
         }
         for listener in 0..self.worker.listeners.len() {
@@ -108,13 +136,13 @@ impl<D: DiskWork> Phases<D> {
 
     /// Accepts from one listening socket, as many as the limit allows.
     fn accept_from(&mut self, listener: usize, by: By) -> Ended {
-        let room = Cell::new(self.connections_max.saturating_sub(self.slots.len()));
+        let room = Cell::new(self.accepting.connections_max.saturating_sub(self.slots.len()));
         let settings = &*self.worker.settings;
         let (eager, nonblocking) = (settings.eager_read, !settings.send_blocking);
         let ready = Ready { read: true, write: settings.eager_write, hangup: false };
         let policy = match by {
-            By::Limit => &mut self.accept,
-            By::Replacement => &mut self.replacement,
+            By::Limit => &mut self.accepting.policy,
+            By::Replacement => &mut self.accepting.replacement,
         };
         let lock = self.desk.accept_lock();
         let (desk, arranger) = (&mut self.desk, &mut self.arranger);
@@ -175,7 +203,7 @@ impl<D: DiskWork> Phases<D> {
     }
 
     fn free_threshold(&self) -> usize {
-        self.worker.settings.free_threshold.min(self.connections_max)
+        self.worker.settings.free_threshold.min(self.accepting.connections_max)
     }
 
     pub(super) fn watch_listeners(&mut self) -> io::Result<()> {
@@ -213,7 +241,7 @@ impl<D: DiskWork> Phases<D> {
     fn pause_accepting(&mut self, ended: Ended) {
         let until_ms = self.desk.now.ms() + ACCEPT_PAUSE_MS;
         let full = ended == Ended::Full;
-        let kept = match &self.paused {
+        let kept = match &self.accepting.paused {
             Some(pause) => pause.kept,
             // A queue that was closed is told again and again, whatever it is watched for.
             None => {
@@ -225,9 +253,9 @@ impl<D: DiskWork> Phases<D> {
                 kept
             }
         };
-        self.paused = Some(Pause { until_ms, full, kept });
+        self.accepting.paused = Some(Pause { until_ms, full, kept });
         if let Some(why) = ended.why_paused()
-            && !std::mem::replace(&mut self.warned, true)
+            && !std::mem::replace(&mut self.accepting.warned, true)
         {
             self.worker.say(&accept::paused(why, self.slots.len()));
         }
@@ -236,8 +264,8 @@ impl<D: DiskWork> Phases<D> {
     /// A connection has closed: accepting goes on, when it stopped for want of room only once
     /// there is enough of it (M53).
     pub(super) fn resume_when_free(&mut self) {
-        let free = self.connections_max.saturating_sub(self.slots.len());
-        let full = self.paused.as_ref().is_some_and(|pause| pause.full);
+        let free = self.accepting.connections_max.saturating_sub(self.slots.len());
+        let full = self.accepting.paused.as_ref().is_some_and(|pause| pause.full);
         if !full || free >= self.free_threshold() {
             self.resume_accepting();
         }
@@ -246,16 +274,16 @@ impl<D: DiskWork> Phases<D> {
     /// The time of the pause is over: others may be idle by now.
     pub(super) fn pause_is_over(&mut self) {
         self.make_room();
-        if self.paused.is_some() {
+        if self.accepting.paused.is_some() {
             self.resume_when_free();
         }
-        if let Some(pause) = &mut self.paused {
+        if let Some(pause) = &mut self.accepting.paused {
             pause.until_ms = self.desk.now.ms() + ACCEPT_PAUSE_MS;
         }
     }
 
     fn resume_accepting(&mut self) {
-        let Some(pause) = self.paused.take() else { return };
+        let Some(pause) = self.accepting.paused.take() else { return };
         if self.draining_until_ms.is_some() || pause.kept && self.change_listeners(Interest::READ) {
             return;
         }
@@ -266,7 +294,7 @@ impl<D: DiskWork> Phases<D> {
         if self.watch_listeners().is_err() {
             self.unwatch_listeners();
             let until_ms = self.desk.now.ms() + ACCEPT_PAUSE_MS;
-            self.paused = Some(Pause { until_ms, full: false, kept: false });
+            self.accepting.paused = Some(Pause { until_ms, full: false, kept: false });
         }
     }
 }
