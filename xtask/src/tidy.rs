@@ -12,6 +12,7 @@ mod circles;
 mod dead_files;
 mod dependencies;
 mod documents;
+mod fields;
 mod header;
 mod layers;
 mod length;
@@ -44,6 +45,7 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     circles::check,
     unsafe_code::check,
     length::check,
+    fields::check,
     sleep::check,
     tiers::check,
     wall_time::check,

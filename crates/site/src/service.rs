@@ -215,6 +215,16 @@ impl Sites {
     }
 }
 
+/// Who is answered, and what answered last.
+#[derive(Debug)]
+struct Answering {
+    asker: Asker,
+    /// The number of the site.
+    site: Option<usize>,
+    /// The number of its module, if one answered.
+    module: Option<usize>,
+}
+
 /// The sites as one thread of control serves them, with its caches.
 #[derive(Debug)]
 pub struct Service {
@@ -233,11 +243,7 @@ pub struct Service {
     classes: Classes,
     compress_counts: CompressCounts,
     access_counts: AccessCounts,
-    /// On whose behalf the request is answered.
-    asker: Asker,
-    /// The number of the site that answered last.
-    answered_for: Option<usize>,
-    answered_by: Option<usize>,
+    answering: Answering,
     /// A block of the size of a plan, never filled. It keeps the allocator's run of such blocks in
     /// use: an empty run goes back to the kernel, which would cost each plan two calls. If the
     /// allocator kept empty runs for a second instead (`dirty_decay_ms`), calls for each request
@@ -277,9 +283,7 @@ impl Service {
             classes: Classes::new(FilterKind::named),
             compress_counts: CompressCounts::default(),
             access_counts: AccessCounts::default(),
-            asker: Asker::Client,
-            answered_for: None,
-            answered_by: None,
+            answering: Answering { asker: Asker::Client, site: None, module: None },
             _place: Box::new_uninit(),
         };
         service.fetch_pinned();
@@ -298,17 +302,17 @@ impl Service {
 
     /// The site of the last answer, by its number in the configuration, if any site gave it.
     pub fn answered_for(&self) -> Option<usize> {
-        self.answered_for
+        self.answering.site
     }
 
     /// The module that gave the last answer, by its number among those of all sites, if one did.
     pub fn answered_by(&self) -> Option<usize> {
-        self.answered_by
+        self.answering.module
     }
 
     /// The answer that is made now is that of a site, and of one of its modules if it says so.
     pub(crate) fn answers_for(&mut self, site: Option<usize>, module: Option<usize>) {
-        (self.answered_for, self.answered_by) = (site, module);
+        (self.answering.site, self.answering.module) = (site, module);
     }
 
     /// Lets go of the entry that the last answer was made of: whoever will wait long for the next
@@ -344,7 +348,7 @@ impl Service {
     }
 
     fn lookup_for(&mut self, asker: Asker, request: Request<'_>, now: &Now) -> Lookup<'_> {
-        self.asker = asker;
+        self.answering.asker = asker;
         let site = self.last_host.choose(&self.sites.hosts, request.host());
         self.answers_for(site, None);
         let Some(site) = site else {
@@ -370,13 +374,13 @@ impl Service {
         if !self.sites.sites[site].modules.is_empty()
             && let Some(place) = self.module_of(site, &request)
         {
-            return match self.asker {
+            return match self.answering.asker {
                 Asker::Files => self.refuse(&request, Status::FORBIDDEN),
                 _ => self.call_module(site, place, request, now),
             };
         }
         if let Some(url) = self.url_to_backend(site, &request) {
-            return match self.asker {
+            return match self.answering.asker {
                 Asker::Files => self.refuse(&request, Status::FORBIDDEN),
                 _ => self.ask_backend(site, &request, &url, false, now),
             };
@@ -475,7 +479,7 @@ impl Service {
                 let url = [url.strip_suffix(b"/").unwrap_or(&url), slash].concat();
                 let work = Translate::new(served.asked(&request, place));
                 // Without rewrites the rules of its own path have been asked.
-                let verdict = match is_plain && self.asker == Asker::Client {
+                let verdict = match is_plain && self.answering.asker == Asker::Client {
                     true => Verdict::Open,
                     false => self.verdict(site, &request, &url),
                 };
@@ -495,7 +499,7 @@ impl Service {
     }
 
     fn resume_for(&mut self, asker: Asker, plan: Plan, now: &Now) -> Lookup<'_> {
-        self.asker = asker;
+        self.answering.asker = asker;
         let (job, outcome) = plan.into_parts();
         let Some(job) = job else {
             debug_assert!(false, "what was brought into memory goes to nothing here");

@@ -17,7 +17,7 @@ pub(crate) fn definitions<'a>(tokens: &[Token<'a>]) -> Vec<&'a str> {
             names.push(name.text);
             match keyword {
                 "enum" => members(tokens, at, &mut names, |_| true),
-                "struct" => members(tokens, at, &mut names, |next| next == ":"),
+                "struct" => names.extend(fields(tokens, at)),
                 _ => {}
             }
         }
@@ -27,6 +27,13 @@ pub(crate) fn definitions<'a>(tokens: &[Token<'a>]) -> Vec<&'a str> {
             names.push(name.text);
         }
     }
+    names
+}
+
+/// The named fields of the struct whose keyword is at `at`.
+pub(crate) fn fields<'a>(tokens: &[Token<'a>], at: usize) -> Vec<&'a str> {
+    let mut names = Vec::new();
+    members(tokens, at, &mut names, |next| next == ":");
     names
 }
 

@@ -78,7 +78,7 @@ impl Service {
         let turn = mounted.timed(|| module.answer(&mut called));
         match turn {
             Turn::Done if draft.serve.is_none() && draft.files.is_empty() => {
-                self.answered_by = Some(mounted.number);
+                self.answering.module = Some(mounted.number);
                 self.answer_of_draft(site, &request)
             }
             Turn::Done if draft.serve.is_some() => {
@@ -174,7 +174,7 @@ impl Service {
     ) -> Lookup<'_> {
         match request.redirected(path) {
             Some(other) => {
-                self.asker = Asker::Module;
+                self.answering.asker = Asker::Module;
                 carried(self.look_up(site, other.request(), now), redirects)
             }
             None => self.refuse(request, Status::INTERNAL_SERVER_ERROR),
@@ -191,7 +191,7 @@ impl Service {
     ) -> FilePart {
         match OwnedRequest::get(&wish.path, request.host()) {
             Some(file) => {
-                self.asker = Asker::Files;
+                self.answering.asker = Asker::Files;
                 part_of(self.look_up(site, file.request(), now), wish)
             }
             None => FilePart::Missing,

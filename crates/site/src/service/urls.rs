@@ -83,7 +83,7 @@ impl Service {
             return Verdict::Refused(status);
         }
         match served.gates.passage(url) {
-            Some(_) if self.asker == Asker::Files => Verdict::Refused(Status::FORBIDDEN),
+            Some(_) if self.answering.asker == Asker::Files => Verdict::Refused(Status::FORBIDDEN),
             Some(_) => Verdict::Backend,
             None if served.routes.hides(url) => Verdict::Refused(Status::NOT_FOUND),
             None => Verdict::Open,
