@@ -8,9 +8,9 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use flyball_observe::counters::{Counter, Tally};
-use flyball_sys::net;
 use flyball_sys::owned::{Opening, Owned};
 
+use crate::kernel::net;
 use crate::live::Live;
 use crate::settings::AcceptLimit;
 

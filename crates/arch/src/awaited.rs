@@ -4,11 +4,11 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use flyball_sys::net;
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{Interest, Readiness};
 use flyball_sys::uring::Ring;
 
+use crate::kernel::net;
 use crate::slots::Token;
 
 /// A backend that is waited for.

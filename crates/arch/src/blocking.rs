@@ -20,13 +20,13 @@ use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_site::Plan;
 use flyball_sys::owned::Owned;
-use flyball_sys::readiness::{self, Event, Interest, Readiness};
+use flyball_sys::readiness::{Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
-use flyball_sys::{clock, net};
 
 use crate::awaited::{Awaited, Client};
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive};
+use crate::kernel::{clock, net, readiness};
 use crate::limits::ACCEPT_PAUSE_MS;
 use crate::link::Held;
 use crate::room::Yields;

@@ -10,11 +10,12 @@ use flyball_observe::standing::{Standing, StateChanges, count_states};
 use flyball_observe::trace::Tracer;
 use flyball_site::{AccessCounts, CacheCounts, CompressCounts, OpenFile, Service};
 use flyball_sys::lock::FileLock;
+use flyball_sys::process;
 use flyball_sys::residency::Residency;
-use flyball_sys::{clock, process};
 
 use crate::chunks::{ChunkCounts, Chunks};
 use crate::experiment::Trial;
+use crate::kernel::clock;
 use crate::settings::{SendMode, Settings};
 use crate::shared_state::SharedState;
 

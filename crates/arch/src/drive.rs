@@ -9,11 +9,11 @@ use flyball_conn::{Connection, Needs, Watch};
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_site::{Ask, Plan};
-use flyball_sys::net;
 use flyball_sys::readiness::Interest;
 
 use crate::awaited::{Awaited, Client};
 use crate::desk::Desk;
+use crate::kernel::net;
 use crate::limits::READS_PER_TURN;
 use crate::link::{self, Held, Moved};
 use crate::transmit::{Sent, transmit};

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 // What a client wrote is escaped in one place, the error log.
 #![deny(clippy::print_stderr)]
+// A simulated kernel lies below one thread, and user-level threads do not run on it.
+#![cfg_attr(test, allow(clippy::disallowed_macros))]
 
 mod accept;
 mod architecture;
@@ -19,6 +21,7 @@ mod desk;
 mod drive;
 mod experiment;
 mod helpers;
+mod kernel;
 mod limits;
 mod link;
 pub mod live;
@@ -32,6 +35,8 @@ mod room;
 pub mod settings;
 pub mod share;
 pub mod shared_state;
+#[cfg(test)]
+mod simulation;
 mod slots;
 mod timers;
 mod transmit;

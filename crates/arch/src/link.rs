@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use flyball_conn::{Connection, LinkNeed, Needs, Watch};
 use flyball_site::{BackendFailure, Place, Upstream};
-use flyball_sys::net;
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 
 use crate::awaited::Awaited;
+use crate::kernel::net;
 
 /// The link of one connection, and what is known of its socket.
 #[derive(Debug)]

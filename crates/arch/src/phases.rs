@@ -15,13 +15,13 @@ use flyball_http::CloseReason;
 use flyball_observe::counters::{Counter, Tally};
 use flyball_site::{Plan, Service};
 use flyball_sys::owned::Owned;
-use flyball_sys::readiness::{self, Event, Interest, Readiness};
-use flyball_sys::{clock, net};
+use flyball_sys::readiness::{Event, Interest, Readiness};
 
 use crate::accept::AcceptPolicy;
 use crate::awaited::BACKEND;
 use crate::desk::Desk;
 use crate::drive::Turn;
+use crate::kernel::{clock, net, readiness};
 use crate::limits::{ACCEPT_PAUSE_MS, WAIT_MS_MAX};
 use crate::settings::AcceptLimit;
 use crate::slots::{FIRST_RESERVED, Slots, Token};

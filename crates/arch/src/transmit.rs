@@ -20,9 +20,9 @@ use flyball_http::out::Front;
 use flyball_site::{File, Out};
 use flyball_sys::mapping::{self, Mapping};
 use flyball_sys::residency::{Residency, Resident};
-use flyball_sys::{file, net};
 
 use crate::desk::Desk;
+use crate::kernel::{file, net};
 use crate::settings::{SendMode, Settings};
 
 /// Memory segments that one gather write carries.

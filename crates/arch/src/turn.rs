@@ -4,9 +4,9 @@
 use flyball_conn::Context;
 use flyball_observe::counters::Counter;
 use flyball_observe::histogram::Timing;
-use flyball_sys::clock;
 
 use crate::desk::Desk;
+use crate::kernel::clock;
 
 impl Desk {
     /// When the clock was read last in this turn, in nanoseconds.

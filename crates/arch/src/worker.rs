@@ -8,11 +8,12 @@ use flyball_observe::log::LogSender;
 use flyball_site::{Service, SharedCaches, Sites};
 use flyball_sys::error_log::Level;
 use flyball_sys::signal::{Signal, Signals};
-use flyball_sys::{net, process, say};
+use flyball_sys::{process, say};
 
 use crate::chunks::Chunks;
 use crate::descriptors::DESCRIPTORS_RESERVED;
 use crate::desk::Desk;
+use crate::kernel::net;
 use crate::overload::Overload;
 use crate::rings::Rings;
 use crate::settings::Settings;

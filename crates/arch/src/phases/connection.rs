@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use flyball_conn::Connection;
 use flyball_site::Plan;
-use flyball_sys::net;
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{Interest, Readiness};
 
@@ -14,6 +13,7 @@ use super::DiskWork;
 use crate::awaited::BackendWatch;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, resume};
+use crate::kernel::net;
 use crate::link::Held;
 use crate::slots::{Slots, Token};
 use crate::timers::Timers;

@@ -8,7 +8,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use flyball_conn::Connection;
 use flyball_http::CloseReason;
 use flyball_site::Plan;
-use flyball_sys::net;
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 
@@ -17,6 +16,7 @@ use super::scheduler::{Here, Stand, Wake, Why};
 use crate::awaited::BackendWatch;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, resume};
+use crate::kernel::net;
 use crate::link::Held;
 use crate::room::Yields;
 use crate::slots::Token;

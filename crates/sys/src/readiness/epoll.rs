@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
-use super::{EVENTS_MAX, Event, Interest, Readiness};
+use super::{Arm, EVENTS_MAX, Event, Interest, Readiness};
 use crate::owned::Owned;
 use crate::refused::is_refused;
 
@@ -209,33 +209,21 @@ impl Readiness for Epoll {
         self.edge
     }
 
-    fn armer(&self) -> Option<Armer> {
-        Some(Armer { instance: Arc::clone(&self.instance) })
+    fn armer(&self) -> Option<Box<dyn Arm>> {
+        Some(Box::new(Armer(Arc::clone(&self.instance))))
     }
 }
 
-/// Watches descriptors for one event each (EPOLLONESHOT), from any thread: whoever is told has the
-/// descriptor for itself until it is armed again.
-#[derive(Debug)]
-pub struct Armer {
-    instance: Arc<Owned>,
-}
+/// What arms descriptors from any thread.
+struct Armer(Arc<Owned>);
 
-impl Armer {
-    /// Watches a descriptor for the first time.
-    ///
-    /// # Errors
-    /// When memory or the limit of watched descriptors is out.
-    pub fn add(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
-        Ok(epoll::add(&self.instance, fd, EventData::new_u64(token), once(interest))?)
+impl Arm for Armer {
+    fn add(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&self.0, fd, EventData::new_u64(token), once(interest))?)
     }
 
-    /// Watches it once more. What is ready already is told at once.
-    ///
-    /// # Errors
-    /// When it was not added.
-    pub fn again(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
-        Ok(epoll::modify(&self.instance, fd, EventData::new_u64(token), once(interest))?)
+    fn again(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(&self.0, fd, EventData::new_u64(token), once(interest))?)
     }
 }
 

@@ -7,8 +7,6 @@ mod epoll;
 mod poll;
 mod select;
 
-pub use epoll::Armer;
-
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -90,7 +88,7 @@ pub trait Readiness: Send {
 
     /// What lets other threads watch descriptors while this one waits; `None` where the mechanism
     /// is no object in the kernel, so that only the thread that waits can change it.
-    fn armer(&self) -> Option<Armer> {
+    fn armer(&self) -> Option<Box<dyn Arm>> {
         None
     }
 
@@ -103,6 +101,22 @@ pub trait Readiness: Send {
     fn is_edge_triggered(&self) -> bool {
         false
     }
+}
+
+/// Watches descriptors for one event each (EPOLLONESHOT), from any thread: whoever is told has the
+/// descriptor for itself until it is armed again.
+pub trait Arm: Send + Sync {
+    /// Watches a descriptor for the first time.
+    ///
+    /// # Errors
+    /// When memory or the limit of watched descriptors is out.
+    fn add(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()>;
+
+    /// Watches it once more. What is ready already is told at once.
+    ///
+    /// # Errors
+    /// When it was not added.
+    fn again(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()>;
 }
 
 /// A row of the table.

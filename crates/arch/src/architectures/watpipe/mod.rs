@@ -31,7 +31,7 @@
 //!
 //! **Kernel needs**: the chosen event mechanism, SO_REUSEPORT.
 
-mod stages;
+pub(crate) mod stages;
 
 use std::io;
 use std::sync::Arc;
@@ -39,7 +39,6 @@ use std::thread::JoinHandle;
 
 use flyball_http::CloseReason;
 use flyball_observe::histogram::Timing;
-use flyball_sys::clock;
 use flyball_sys::readiness::Interest;
 
 use self::stages::{
@@ -47,6 +46,7 @@ use self::stages::{
 };
 use crate::architecture::{Architecture, Auto, Sockets};
 use crate::drive::{Port, Turn, drive, resume};
+use crate::kernel::clock;
 use crate::settings::Settings;
 use crate::share::cpu_of_worker;
 use crate::worker::{Order, Report, Worker};
@@ -214,30 +214,33 @@ fn poll(
         poller.wait(stage, thread.desk.now.ms())?;
         thread.desk.woke();
         poller.take_out(stage, thread.desk.asked_ms(), pipeline.order(), &mut found);
-        for (mut line, why) in found.drain(..) {
-            match why {
-                Found::Ready { read, write } => {
-                    line.ready.read |= read;
-                    match write {
-                        true => thread.queue_for_write(line),
-                        false => thread.queue_for_read(line),
-                    }
-                }
-                // The Read stage keeps the time.
-                Found::Expired => thread.queue_for_read(line),
-                // A request that has arrived is read before the order is passed on.
-                Found::Ordered if line.connection.out().is_none() => {
-                    line.ready.read = true;
-                    thread.queue_for_read(line);
-                }
-                Found::Ordered => thread.queue_for_write(line),
-                Found::MakeRoom => thread.close(line, CloseReason::MadeRoom),
-            }
-        }
+        found.drain(..).for_each(|(line, why)| hand_on(&mut thread, line, why));
         thread.publish();
         thread.desk.end_turn();
     }
     Ok(())
+}
+
+/// A connection leaves a poll stage.
+pub(crate) fn hand_on(thread: &mut Thread, mut line: Line, why: Found) {
+    match why {
+        Found::Ready { read, write } => {
+            line.ready.read |= read;
+            match write {
+                true => thread.queue_for_write(line),
+                false => thread.queue_for_read(line),
+            }
+        }
+        // The Read stage keeps the time.
+        Found::Expired => thread.queue_for_read(line),
+        // A request that has arrived is read before the order is passed on.
+        Found::Ordered if line.connection.out().is_none() => {
+            line.ready.read = true;
+            thread.queue_for_read(line);
+        }
+        Found::Ordered => thread.queue_for_write(line),
+        Found::MakeRoom => thread.close(line, CloseReason::MadeRoom),
+    }
 }
 
 /// A thread of a partition's Read stage.
@@ -250,7 +253,7 @@ fn read_stage(mut thread: Thread, partition: usize) -> io::Result<()> {
 }
 
 /// Receives, parses and looks up, until there is something to write or nothing more to read.
-fn read(thread: &mut Thread, mut line: Line) {
+pub(crate) fn read(thread: &mut Thread, mut line: Line) {
     let order = thread.pipeline.order();
     if order == Some(Order::Retire) {
         line.tell(order);
@@ -292,7 +295,7 @@ fn write_stage(mut thread: Thread, partition: usize) -> io::Result<()> {
 }
 
 /// Does what may wait on the disk, and sends, until there is something to read or no more room.
-fn write(thread: &mut Thread, mut line: Line) {
+pub(crate) fn write(thread: &mut Thread, mut line: Line) {
     let pipeline = Arc::clone(&thread.pipeline);
     loop {
         line.tell(pipeline.order());

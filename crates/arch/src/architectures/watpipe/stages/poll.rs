@@ -9,11 +9,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use flyball_sys::readiness::{self, Armer, Event, Interest, Readiness};
+use flyball_sys::readiness::{Arm, Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
 
 use super::connection::{Line, rank};
 use crate::awaited::BACKEND;
+use crate::kernel::readiness;
 use crate::limits::WAIT_MS_MAX;
 use crate::room::Yields;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
@@ -29,7 +30,7 @@ pub(crate) struct PollStage {
     /// Which of the pipeline's poll stages it is: 0 or 1.
     number: usize,
     room: Mutex<Room>,
-    armer: Option<Armer>,
+    armer: Option<Box<dyn Arm>>,
     wake: Wake,
 }
 
@@ -115,7 +116,7 @@ impl PollStage {
                 // Under the lock: from now on the thread of the stage may take it out and close it.
                 // Without events the connection's timer is what ends it.
                 if let Some(line) = room.waiting.find(token) {
-                    let _ = self.arm(armer, line, token, interest);
+                    let _ = self.arm(&**armer, line, token, interest);
                 }
                 deadline < room.until_ms
             }
@@ -136,7 +137,7 @@ impl PollStage {
 
     fn arm(
         &self,
-        armer: &Armer,
+        armer: &dyn Arm,
         line: &mut Line,
         token: Token,
         interest: Interest,

@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering::SeqCst;
 use flyball_conn::Connection;
 use flyball_http::CloseReason;
 use flyball_site::Plan;
-use flyball_sys::net;
 use flyball_sys::owned::Owned;
 
 use super::connection::{Line, Told};
@@ -15,6 +14,7 @@ use super::pipeline::Pipeline;
 use super::queue::Queue;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready};
+use crate::kernel::net;
 use crate::link::Held;
 use crate::transmit::{Sent, transmit};
 

@@ -1,0 +1,38 @@
+//! Faults that are planted to see that a run finds them: what a driver does wrong, done for it
+//! between the driver and its kernel.
+
+use super::random::Random;
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Nothing.
+    #[default]
+    None,
+    /// A wake-up is lost: a socket is not watched, or one of its events is not told.
+    LostWakeUp,
+    /// A plan comes back to another connection that waits for one.
+    WrongExchange,
+    /// A plan comes back to the slot that has asked for it, also when another connection has it.
+    OutlivesConnection,
+}
+
+/// One chance in so many is taken.
+const ONE_IN: usize = 4;
+
+impl Fault {
+    /// Whether a wake-up is lost here.
+    pub(super) fn loses(self, random: &mut Random) -> bool {
+        self == Fault::LostWakeUp && random.one_in(ONE_IN)
+    }
+
+    /// Whether a plan comes back to a slot and not to its connection.
+    pub(super) fn forgets_connection(self) -> bool {
+        self == Fault::OutlivesConnection
+    }
+
+    /// Whether a plan goes astray.
+    pub(super) fn misleads(self, random: &mut Random) -> bool {
+        self == Fault::WrongExchange && random.one_in(ONE_IN)
+    }
+}

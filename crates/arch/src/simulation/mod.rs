@@ -1,0 +1,186 @@
+//! Whole servers, simulated: architectures on a kernel whose clients, disk and clock follow a
+//! seeded schedule. Bytes are split, delayed and cut at every place, plans finish late, out of
+//! order or not at all, and time jumps; every answer is compared with that of an undisturbed run.
+//!
+//! `FLYBALL_SIMULATED_STEPS=<steps>` takes more of them. `FLYBALL_SEED=<seed>` begins there, and
+//! alone it runs that one case and tells each step of its smallest failure.
+
+mod client;
+mod disk;
+mod faults;
+pub(crate) mod kernel;
+mod line;
+mod oracle;
+mod random;
+mod schedule;
+mod servers;
+mod shrink;
+mod site;
+mod watch;
+mod world;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use client::{Dialogue, dialogue};
+use faults::Fault;
+use oracle::Answers;
+use random::Random;
+use schedule::Schedule;
+use servers::Way;
+use shrink::shrink;
+use world::{World, within};
+
+/// Steps of the fast tier.
+const STEPS: u64 = 1_000_000;
+
+/// Most clients of a run.
+const CLIENTS_MAX: usize = 4;
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Case {
+    seed: u64,
+    way: Way,
+    schedule: Schedule,
+    dialogues: Vec<Dialogue>,
+    fault: Fault,
+    /// Each step is told.
+    is_told: bool,
+}
+
+/// Why a run failed.
+#[derive(Debug)]
+struct Failure {
+    why: String,
+    /// After so many steps.
+    steps: u64,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "after {} steps {}", self.steps, self.why)
+    }
+}
+
+impl Case {
+    /// That of a seed.
+    fn draw(seed: u64) -> Case {
+        let random = &mut Random::of(seed);
+        let way = random.pick(&Way::ALL);
+        let harsh = random.one_in(2);
+        let schedule = Schedule::draw(random, harsh);
+        let dialogues = (0..1 + random.below(CLIENTS_MAX)).map(|_| dialogue(random)).collect();
+        Case { seed, way, schedule, dialogues, fault: Fault::None, is_told: false }
+    }
+
+    /// Runs it; how many steps it took.
+    fn run(&self) -> Result<u64, Failure> {
+        world::hush();
+        let answers = oracle::answers(&self.dialogues, self.schedule.fails > 0);
+        let run = catch_unwind(AssertUnwindSafe(|| self.simulate(&answers)));
+        run.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let why = text.or_else(|| panic.downcast_ref().cloned()).unwrap_or_default();
+            let Some(world) = world::take() else { return Err(Failure { why, steps: 0 }) };
+            let wrong = answers
+                .iter()
+                .zip(&world.lines)
+                .find_map(|(answers, line)| answers.check_part(&line.client, &self.schedule).err());
+            Err(Failure { why: wrong.unwrap_or(why), steps: world.steps })
+        })
+    }
+
+    fn simulate(&self, answers: &[Answers]) -> Result<u64, Failure> {
+        let expected = answers.iter().map(|answers| answers.len());
+        let clients: Vec<_> = self.dialogues.iter().zip(expected).collect();
+        let mut random = Random::of(self.seed);
+        let of_world = Random::of(random.next());
+        let mut world = World::new(of_world, self.schedule, self.fault, &clients);
+        world.is_told = self.is_told;
+        let fair = self.schedule.is_fair();
+        let ((), world) = within(world, || self.way.serve(&mut random, fair));
+        for (answers, line) in answers.iter().zip(&world.lines) {
+            let checked = answers.check(&line.client, &self.schedule);
+            checked.map_err(|why| Failure { why, steps: world.steps })?;
+        }
+        Ok(world.steps)
+    }
+}
+
+/// The number in a variable of the environment.
+fn told(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+/// Runs a case; one that fails is made small, and told.
+fn run(case: &Case) -> u64 {
+    let failure = match case.run() {
+        Ok(steps) => return steps,
+        Err(failure) => failure,
+    };
+    let first = failure.to_string();
+    let (least, failure) = shrink(case, failure);
+    if told("FLYBALL_SEED").is_some() {
+        let _ = Case { is_told: true, ..least.clone() }.run();
+    }
+    panic!("FLYBALL_SEED={}: {first}\nMade small, {failure}\n{least:#?}", case.seed);
+}
+
+#[test]
+fn disturbed_clients_get_the_answers_of_undisturbed_ones() {
+    let (seed, most) = (told("FLYBALL_SEED"), told("FLYBALL_SIMULATED_STEPS"));
+    let first = seed.unwrap_or(0);
+    let mut left = match (seed, most) {
+        (Some(_), None) => 1,
+        (_, most) => most.unwrap_or(STEPS),
+    };
+    for seed in first.. {
+        left = left.saturating_sub(run(&Case::draw(seed)));
+        if left == 0 {
+            return println!("{} cases", seed + 1 - first);
+        }
+    }
+}
+
+/// Cases in which a planted fault must show.
+const CASES_MAX: usize = 2_000;
+
+/// The first case in which a planted fault is found, made small.
+fn found(fault: Fault, may_show: impl Fn(&Case) -> bool) -> (Case, Failure) {
+    let cases = (0..).map(|seed| Case { fault, ..Case::draw(seed) });
+    for case in cases.filter(may_show).take(CASES_MAX) {
+        if let Err(failure) = case.run() {
+            let (least, failure) = shrink(&case, failure);
+            let sound = Case { fault: Fault::None, ..least.clone() };
+            assert!(sound.run().is_ok(), "the fault is not what it fails by");
+            return (least, failure);
+        }
+    }
+    panic!("{fault:?} was not found");
+}
+
+#[test]
+fn a_wake_up_that_is_lost_is_found_however_it_is_waited_for() {
+    for way in Way::ALL.into_iter().filter(|way| *way != Way::Blocking) {
+        let (case, failure) = found(Fault::LostWakeUp, |case| case.way == way);
+        assert!(failure.why.contains("sleeps for ever"), "{failure}");
+        assert!(case.dialogues.len() <= 2, "{case:?}");
+    }
+}
+
+#[test]
+fn an_answer_to_the_wrong_exchange_is_found() {
+    let (case, failure) = found(Fault::WrongExchange, |case| case.way.has_helpers());
+    assert!(failure.why.contains("a client got"), "{failure}");
+    assert!(case.dialogues.len() <= 3, "{case:?}");
+}
+
+#[test]
+fn a_plan_that_outlives_its_connection_is_found() {
+    let may_show = |case: &Case| case.way.has_helpers() && case.schedule.slow;
+    let (case, failure) = found(Fault::OutlivesConnection, may_show);
+    assert!(failure.why.contains("a client got"), "{failure}");
+    assert!(case.dialogues.len() <= 3, "{case:?}");
+}

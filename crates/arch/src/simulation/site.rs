@@ -1,0 +1,130 @@
+//! The site that is served: files of all sizes in a temporary directory, and two modules.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, OnceLock};
+
+use flyball_observe::log::LogSender;
+use flyball_site::modules::ModuleSettings;
+use flyball_site::{SiteSettings, Sites};
+use flyball_sys::sandbox::Rights;
+use flyball_sys::signal::Signals;
+use tempfile::TempDir;
+
+use super::random::Random;
+use crate::chunks::Chunks;
+use crate::rings::Rings;
+use crate::settings::{Events, SendMode, Settings};
+use crate::shared_state::SharedState;
+use crate::worker::{Leaving, Worker};
+
+/// A body that a cache does not hold, and one that leaves in many pieces.
+pub(super) const MEDIUM_BYTES: usize = 5_000;
+pub(super) const LARGE_BYTES: usize = 60_000;
+
+/// Largest body that a cache holds.
+const SMALL_BYTES_MAX: u64 = 2_000;
+
+/// How much longer than usual clients may take where all answers must come.
+const PATIENCE: u64 = 1_000;
+
+/// What all runs serve.
+struct Content {
+    _directory: TempDir,
+    sites: Arc<Sites>,
+    unix_ms: u64,
+}
+
+fn content() -> &'static Content {
+    static CONTENT: OnceLock<Content> = OnceLock::new();
+    CONTENT.get_or_init(|| {
+        let directory = tempfile::tempdir().expect("there is room");
+        let numbered = |bytes: usize| -> Vec<u8> {
+            (0..).flat_map(|n: u64| format!("{n} ").into_bytes()).take(bytes).collect()
+        };
+        let write = |name: &str, content: &[u8]| {
+            fs::write(directory.path().join(name), content).expect("there is room");
+        };
+        fs::create_dir(directory.path().join("dir")).expect("there is room");
+        write("index.html", b"<p>index");
+        write("small.txt", &numbered(300));
+        write("empty.txt", b"");
+        write("medium.txt", &numbered(MEDIUM_BYTES));
+        write("large.txt", &numbered(LARGE_BYTES));
+        write("dir/one.txt", b"one");
+        let hello = ModuleSettings {
+            path: "/hello".to_owned(),
+            name: Some("hello".to_owned()),
+            ..ModuleSettings::default()
+        };
+        let site = SiteSettings {
+            root: Some(directory.path().to_owned()),
+            listing: true,
+            modules: vec![hello, ModuleSettings::digest("/digest")],
+            ..SiteSettings::default()
+        };
+        let sites = Sites::open(&[site], &Rights::OWN).expect("the site can be opened");
+        // Files have not changed for a while: they may leave by reference.
+        let unix_ms = flyball_sys::clock::unix_ms() + 3_600_000;
+        Content { _directory: directory, sites: Arc::new(sites), unix_ms }
+    })
+}
+
+/// The time of day in every run.
+pub(super) fn unix_ms() -> u64 {
+    content().unix_ms
+}
+
+/// Settings of a run. Where it is fair, no client is too slow.
+pub(super) fn settings(random: &mut Random, events: Events, fair: bool) -> Settings {
+    let mut settings = Settings { events, ..Settings::default() };
+    settings.piece_bytes = random.pick(&[4_096, 16_384, 262_144]);
+    settings.send = random.pick(&[SendMode::Auto, SendMode::Copy, SendMode::Sendfile]);
+    settings.eager_read = !random.one_in(4);
+    settings.eager_write = !random.one_in(6);
+    settings.full_read = random.one_in(6);
+    settings.caches.small_bytes_max = SMALL_BYTES_MAX;
+    settings.caches.files_max = random.pick(&[0, 2, 100]);
+    settings.limits.pipeline_max = random.pick(&[1, 2, 32]);
+    // Idle connections make room for clients that wait only where that is no surprise.
+    settings.close_idle_when_full = !fair;
+    settings.limits.answer_ms = random.pick(&[3_000, 60_000]);
+    if fair {
+        let limits = &mut settings.limits;
+        for ms in [
+            &mut limits.head_ms,
+            &mut limits.idle_ms,
+            &mut limits.answer_ms,
+            &mut limits.send_ms,
+            &mut limits.linger_ms,
+            &mut limits.rate_window_ms,
+        ] {
+            *ms *= PATIENCE;
+        }
+    }
+    settings
+}
+
+/// A worker without threads, and its listening socket.
+pub(super) fn worker(settings: Settings, blocks: usize) -> (Worker, Arc<OwnedFd>) {
+    let (listener, _) = UnixStream::pair().expect("descriptors are left");
+    let listener = Arc::new(OwnedFd::from(listener));
+    let worker = Worker {
+        index: 0,
+        listeners: vec![Arc::clone(&listener)],
+        shares_listeners: false,
+        chunks: Chunks::of(&settings),
+        settings: Arc::new(settings),
+        sites: Arc::clone(&content().sites),
+        shared: Arc::new(SharedState::new(blocks).expect("memory is left")),
+        block: 0,
+        threads: blocks,
+        signals: Signals::block().expect("descriptors are left"),
+        connections_max: 100,
+        log: LogSender::off(),
+        rings: Rings::default(),
+        leaving: Leaving::default(),
+    };
+    (worker, listener)
+}
