@@ -41,7 +41,7 @@ pub(crate) fn source(
     let message = |path: &str| message(options, path);
     let requests = options.requests_per_session();
     let think_ns = u64::try_from(options.think.as_nanos()).unwrap_or(u64::MAX);
-    let pipelined = options.pipeline > 1;
+    let pipelined = options.behaviour.pipeline > 1;
     let (mut notes, mut starts_ns, mut skipped_lines) = (Vec::new(), None, 0);
     let (workload, words): (Box<dyn Workload>, String) = match &options.asking {
         Asking::Url => {
@@ -116,7 +116,7 @@ fn without_effect(options: &Options) -> Result<(), String> {
             .into());
     }
     let is_paused = options.surge.is_some() || matches!(options.asking, Asking::AccessLog(_));
-    if is_paused && options.pipeline > 1 {
+    if is_paused && options.behaviour.pipeline > 1 {
         return Err("--pipeline has no effect on a --log or with --surge, where each request \
                     follows the reply before it: leave it out"
             .into());
@@ -144,21 +144,21 @@ fn files(
     let numbers = (options.requests_of_file_session(), think_ns, options.seed);
     let (base, message) = (&target.path, message(options, ""));
     let (mix, mut words) = match &options.asking {
-        Asking::Mix(_) if options.verify => {
+        Asking::Mix(_) if options.behaviour.verify => {
             return Err("--verify needs the set that the --mix is of: name its --fileset".into());
         }
         Asking::Mix(manifest) => FilesetMix::of_paths(manifest, base, &message, catalog, numbers)?,
         Asking::Fileset(directory) => {
             let made = FilesetMix::new(directory, options.mix, base, &message, catalog, numbers)?;
             set_checks::check_disk(directory, &fileset::open(directory)?)?;
-            if let Some(address) = target.addresses.first().filter(|_| options.verify) {
+            if let Some(address) = target.addresses.first().filter(|_| options.behaviour.verify) {
                 set_checks::check_server(*address, catalog)?;
             }
             made
         }
         _ => return Err("no set of files is named".into()),
     };
-    let mix = mix.pipelined(options.pipeline > 1);
+    let mix = mix.pipelined(options.behaviour.pipeline > 1);
     let Some(dynamic) = &options.dynamic else { return Ok((Box::new(mix), words)) };
     let manifest = match &options.asking {
         Asking::Mix(manifest) => *manifest,

@@ -25,7 +25,7 @@ pub(crate) fn expect(
         let manifest = fileset::open(directory)?;
         set_checks::check_disk(directory, &manifest)?;
         notes.extend(expect_set(catalog, directory, &manifest, &target.path)?);
-        if let Some(address) = target.addresses.first().filter(|_| options.verify) {
+        if let Some(address) = target.addresses.first().filter(|_| options.behaviour.verify) {
             set_checks::check_server(*address, catalog)?;
         }
     }
@@ -35,7 +35,7 @@ pub(crate) fn expect(
     if let Some(directory) = &options.verify_with {
         notes.extend(expect_files(catalog, directory)?);
     }
-    if options.verify && !catalog.expects_something() {
+    if options.behaviour.verify && !catalog.expects_something() {
         return Err("--verify has nothing to compare replies with: name the files that the \
                     server sends, as a --fileset or by --verify-with DIR"
             .into());

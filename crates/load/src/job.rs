@@ -12,7 +12,7 @@ use flyball_sys::netstat::Drops;
 pub use crate::options::{Asking, Http10, Load, Options};
 
 use crate::asking::{Source, source};
-use crate::engine::{self, Behaviour, Mode, Plan, Share, Timeouts};
+use crate::engine::{self, Mode, Plan, Share, Timeouts};
 use crate::expecting::expect;
 use crate::observe::{Asked, Live, Report};
 use crate::preflight;
@@ -42,7 +42,7 @@ impl Options {
             deadline: self.deadline.unwrap_or(self.timeout),
             threads: self.threads,
             requests_per_session: 1.0,
-            verify: self.verify,
+            verify: self.behaviour.verify,
         }
     }
 }
@@ -101,7 +101,10 @@ impl Job {
             warmup: options.warmup,
             threads: options.threads,
             seed: options.seed,
-            behaviour: behaviour(options),
+            behaviour: options.behaviour.clone(),
+            timeouts: timeouts(options),
+            requests_per_connection: requests_per_connection(options),
+            connection_per_session: options.asking.has_sessions() || options.client_gap.is_some(),
             deadline: options.deadline.unwrap_or(options.timeout),
             series: options.series,
             share,
@@ -218,23 +221,16 @@ fn mode(options: &Options, starts_ns: Option<Arc<[u64]>>) -> (Mode, &'static str
     }
 }
 
-fn behaviour(options: &Options) -> Behaviour {
+/// Requests after which a connection that is kept busy gives way to another.
+fn requests_per_connection(options: &Options) -> Option<u32> {
     let is_closed = matches!(options.load, Load::Connections(_));
-    Behaviour {
-        timeouts: Timeouts {
-            connect: options.connect_timeout.unwrap_or(options.timeout),
-            first_byte: options.first_byte_timeout.unwrap_or(options.timeout),
-            reply: options.timeout,
-        },
-        requests_per_connection: options.requests_per_connection.filter(|_| is_closed),
-        connection_per_session: options.asking.has_sessions() || options.client_gap.is_some(),
-        pipeline: options.pipeline,
-        sources: options.sources.clone(),
-        receive_buffer: options.receive_buffer,
-        read_rate: options.read_rate,
-        write_rate: options.write_rate,
-        line_rate: options.line_rate,
-        closing: options.closing,
-        verify: options.verify,
+    options.requests_per_connection.filter(|_| is_closed)
+}
+
+fn timeouts(options: &Options) -> Timeouts {
+    Timeouts {
+        connect: options.connect_timeout.unwrap_or(options.timeout),
+        first_byte: options.first_byte_timeout.unwrap_or(options.timeout),
+        reply: options.timeout,
     }
 }

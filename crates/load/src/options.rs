@@ -1,10 +1,9 @@
 //! What a user asks for: how much load, of what, and how.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::engine::Closing;
+use crate::engine::Behaviour;
 use crate::fileset::{Kind, Manifest};
 use crate::observe::LATE_NS;
 use crate::schedule::{Profile, Spread};
@@ -67,24 +66,12 @@ pub struct Options {
     pub requests: Option<u64>,
     /// Time between a reply and the next request of its session.
     pub think: Duration,
-    /// Most requests that wait for their replies on one connection.
-    pub pipeline: u32,
+    /// How every client behaves.
+    pub behaviour: Behaviour,
     /// Threads.
     pub threads: u32,
     /// What everything random comes from.
     pub seed: u64,
-    /// Addresses to connect from.
-    pub sources: Vec<IpAddr>,
-    /// Receive buffer of each connection, in bytes.
-    pub receive_buffer: Option<u32>,
-    /// Bytes in a second that are read from each connection.
-    pub read_rate: Option<u64>,
-    /// Bytes in a second that are written to each connection.
-    pub write_rate: Option<u64>,
-    /// Bytes of bodies in a second that each client's line carries.
-    pub line_rate: Option<u64>,
-    /// How connections end.
-    pub closing: Closing,
     /// The method.
     pub method: String,
     /// Field lines of every request.
@@ -95,8 +82,6 @@ pub struct Options {
     pub http10: Http10,
     /// Share of requests that are conditional.
     pub conditional: f64,
-    /// Whether replies are compared with what is expected.
-    pub verify: bool,
     /// Whether a wrong line of a log, and what may run out, is an error, and not only told.
     pub strict: bool,
     /// The mix that the files of a set are asked for by; `None` is that of its own kind.
@@ -166,21 +151,14 @@ impl Options {
             requests_per_connection: None,
             requests: None,
             think: Duration::ZERO,
-            pipeline: 1,
+            behaviour: Behaviour::default(),
             threads: 1,
             seed: 1,
-            sources: Vec::new(),
-            receive_buffer: None,
-            read_rate: None,
-            write_rate: None,
-            line_rate: None,
-            closing: Closing::Orderly,
             method: "GET".into(),
             fields: Vec::new(),
             body: Vec::new(),
             http10: Http10::Never,
             conditional: 0.0,
-            verify: false,
             strict: false,
             mix: None,
             dynamic: None,
@@ -209,7 +187,7 @@ impl Options {
     pub(crate) fn requests_per_session(&self) -> u32 {
         match self.load {
             // A closed loop draws session after session for the same connection.
-            Load::Connections(_) => self.pipeline,
+            Load::Connections(_) => self.behaviour.pipeline,
             _ => self.requests_per_connection.unwrap_or(1),
         }
     }

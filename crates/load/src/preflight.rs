@@ -73,7 +73,7 @@ fn open(
     let mut notes = Vec::new();
     let of = f64::from(plan.share.of.max(1));
     let most_within = |span| schedule.most_within(span, plan.duration) / of;
-    let waiting = most_within(plan.behaviour.timeouts.reply);
+    let waiting = most_within(plan.timeouts.reply);
     let needed = waiting as usize + OTHER_DESCRIPTORS;
     let limit = process::raise_descriptor_limit_to(needed);
     if (limit as f64) < waiting {
@@ -93,7 +93,7 @@ fn open(
              addresses: add --source addresses, or --close reset",
             rest.as_secs()
         );
-        match options.closing {
+        match options.behaviour.closing {
             Closing::Reset => {}
             Closing::Orderly if server_ends(options) => notes.push(told),
             Closing::Orderly => return Err(told),

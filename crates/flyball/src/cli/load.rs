@@ -470,7 +470,7 @@ fn read(given: &ArgMatches, options: &mut Options) {
     options.safe = given.get_flag("safe");
     options.sizes_of = directory("sizes-of");
     options.verify_with = directory("verify-with");
-    options.verify = given.get_flag("verify") || options.verify_with.is_some();
+    options.behaviour.verify = given.get_flag("verify") || options.verify_with.is_some();
 }
 
 fn options(given: &ArgMatches) -> Result<Options, String> {
@@ -503,7 +503,7 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
     options.think = time("think").unwrap_or_default();
     options.requests_per_connection = count("requests-per-connection");
     options.requests = size("requests");
-    options.pipeline = count("pipeline").unwrap_or(1);
+    options.behaviour.pipeline = count("pipeline").unwrap_or(1);
     options.method = text("method").unwrap_or_default();
     if !options.method.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
         return Err(format!("{:?} is not a method", options.method));
@@ -523,19 +523,22 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
     ask(given, &mut options);
     read(given, &mut options);
     let sources = given.get_many::<Vec<IpAddr>>("source").into_iter().flatten();
-    options.sources = sources.flatten().copied().collect();
+    options.behaviour.sources = sources.flatten().copied().collect();
     let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-    options.receive_buffer = size("receive-buffer").map(small);
-    (options.read_rate, options.write_rate) = (size("read-rate"), size("write-rate"));
-    options.line_rate = size("line-rate");
-    if options.line_rate.is_some() && options.pipeline > 1 {
+    options.behaviour.receive_buffer = size("receive-buffer").map(small);
+    (options.behaviour.read_rate, options.behaviour.write_rate) =
+        (size("read-rate"), size("write-rate"));
+    options.behaviour.line_rate = size("line-rate");
+    if options.behaviour.line_rate.is_some() && options.behaviour.pipeline > 1 {
         return Err("a --line-rate is waited for between requests: without --pipeline".into());
     }
-    if [options.read_rate, options.write_rate, options.line_rate].contains(&Some(0)) {
+    if [options.behaviour.read_rate, options.behaviour.write_rate, options.behaviour.line_rate]
+        .contains(&Some(0))
+    {
         return Err("a --read-rate, --write-rate or --line-rate of 0 moves nothing".into());
     }
     if text("close").as_deref() == Some("reset") {
-        options.closing = Closing::Reset;
+        options.behaviour.closing = Closing::Reset;
     }
     Ok(options)
 }

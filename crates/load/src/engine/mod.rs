@@ -64,14 +64,8 @@ pub enum Closing {
 }
 
 /// How every client of a run behaves.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behaviour {
-    /// How long it waits.
-    pub timeouts: Timeouts,
-    /// Requests after which it closes a connection and opens another.
-    pub requests_per_connection: Option<u32>,
-    /// Whether every session has a connection of its own, also where sessions follow each other.
-    pub connection_per_session: bool,
     /// Most requests that wait for their replies on one connection.
     pub pipeline: u32,
     /// Addresses that it connects from, in turn; none leaves it to the kernel.
@@ -89,6 +83,22 @@ pub struct Behaviour {
     pub closing: Closing,
     /// Whether replies are compared with what is expected.
     pub verify: bool,
+}
+
+impl Default for Behaviour {
+    /// One request after the other, as fast as they go.
+    fn default() -> Behaviour {
+        Behaviour {
+            pipeline: 1,
+            sources: Vec::new(),
+            receive_buffer: None,
+            read_rate: None,
+            write_rate: None,
+            line_rate: None,
+            closing: Closing::default(),
+            verify: false,
+        }
+    }
 }
 
 /// A part of a load that several processes generate together.
@@ -122,6 +132,12 @@ pub struct Plan {
     pub seed: u64,
     /// How clients behave.
     pub behaviour: Behaviour,
+    /// How long they wait.
+    pub timeouts: Timeouts,
+    /// Requests after which a client closes a connection and opens another.
+    pub requests_per_connection: Option<u32>,
+    /// Whether every session has a connection of its own, also where sessions follow each other.
+    pub connection_per_session: bool,
     /// Latency up to which a reply is good.
     pub deadline: Duration,
     /// Whether it is counted second by second, too.

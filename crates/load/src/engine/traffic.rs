@@ -118,7 +118,7 @@ impl Generator<'_> {
     fn admit(&mut self, slot: u32, now_ns: u64) {
         let connection = &mut self.table[slot as usize];
         let depth = self.behaviour.pipeline as usize;
-        let limit = self.behaviour.requests_per_connection.unwrap_or(u32::MAX);
+        let limit = self.plan.requests_per_connection.unwrap_or(u32::MAX);
         while connection.admit(now_ns, depth, limit) {}
     }
 
@@ -313,7 +313,7 @@ impl Generator<'_> {
 
     /// Sends the next step, on a new connection where this one cannot carry it.
     fn proceed(&mut self, slot: u32, now_ns: u64) {
-        let limit = self.behaviour.requests_per_connection.unwrap_or(u32::MAX);
+        let limit = self.plan.requests_per_connection.unwrap_or(u32::MAX);
         let connection = &mut self.table[slot as usize];
         connection.phase = Phase::Active;
         if connection.socket.is_none() {
@@ -330,7 +330,7 @@ impl Generator<'_> {
         let goes_on = matches!(self.plan.mode, Mode::Closed(_)) && self.may_begin(now_ns);
         let free_ns = self.line_free_ns(slot, now_ns);
         if goes_on && free_ns > now_ns {
-            if self.behaviour.connection_per_session || self.table[slot as usize].closing {
+            if self.plan.connection_per_session || self.table[slot as usize].closing {
                 self.disconnect(slot);
             }
             let free_ns = free_ns.min(self.tally.window.to_ns);
@@ -339,7 +339,7 @@ impl Generator<'_> {
             connection.due_ns = free_ns;
             self.set_timer(slot);
         } else if goes_on && self.next_session(slot, now_ns, now_ns) {
-            if self.behaviour.connection_per_session {
+            if self.plan.connection_per_session {
                 self.disconnect(slot);
             }
             self.proceed(slot, now_ns);
@@ -440,7 +440,7 @@ impl Generator<'_> {
     /// When what the connection waits for is given up, and as what.
     fn limit(&self, slot: u32) -> Option<(u64, Kind)> {
         let connection = &self.table[slot as usize];
-        let timeouts = &self.behaviour.timeouts;
+        let timeouts = &self.plan.timeouts;
         let after = |from_ns: u64, limit: std::time::Duration| {
             from_ns.saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
         };

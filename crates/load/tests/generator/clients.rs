@@ -59,7 +59,7 @@ fn requests_are_sent_together_when_they_are_pipelined() {
     };
     let mut options = options(server(serve), rate("10"), 100);
     options.requests_per_connection = Some(10);
-    options.pipeline = 4;
+    options.behaviour.pipeline = 4;
     let tally = run(&options).tally;
     assert_eq!((tally.replies, tally.error_count()), (10, 0), "{:?}", tally.errors);
     assert_eq!(seen.lock().unwrap()[0], 4);
@@ -74,7 +74,8 @@ fn clients_come_from_every_source_address() {
         answer_all(stream, OK);
     };
     let mut options = options(server(serve), rate("100"), 100);
-    options.sources = ["127.0.0.7", "127.0.0.8"].map(|text| text.parse().unwrap()).to_vec();
+    options.behaviour.sources =
+        ["127.0.0.7", "127.0.0.8"].map(|text| text.parse().unwrap()).to_vec();
     options.threads = 2;
     let tally = run(&options).tally;
     assert_eq!((tally.replies, tally.error_count()), (10, 0), "{:?}", tally.errors);
@@ -94,7 +95,7 @@ fn a_client_that_resets_leaves_no_orderly_end() {
             seen.lock().unwrap().push(end.is_err());
         };
         let mut options = options(server(serve), rate("50"), 100);
-        options.closing = closing;
+        options.behaviour.closing = closing;
         assert_eq!(run(&options).tally.replies, 5);
         let found = until(DEADLINE, || {
             let ends = ends.lock().unwrap();
@@ -110,8 +111,8 @@ fn a_slow_reader_takes_its_time_and_gets_everything() {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
     let answer = [head.as_bytes(), &body].concat();
     let mut options = options(server(move |_, s| answer_all(s, &answer)), rate("10"), 100);
-    options.read_rate = Some(120_000);
-    options.receive_buffer = Some(8192);
+    options.behaviour.read_rate = Some(120_000);
+    options.behaviour.receive_buffer = Some(8192);
     let tally = run(&options).tally;
     assert_eq!((tally.replies, tally.body_bytes), (1, 60_000), "{:?}", tally.errors);
     assert!(tally.latency.min_us() >= 480_000.0, "{}", tally.latency.min_us());
@@ -127,13 +128,13 @@ fn a_client_asks_no_faster_than_its_line_carries() {
     let served = |load: Load| {
         let answer = Arc::clone(&answer);
         let mut options = options(server(move |_, s| answer_all(s, &answer)), load, 2_250);
-        options.line_rate = Some(120_000);
+        options.behaviour.line_rate = Some(120_000);
         options.requests_per_connection = Some(3);
         options
     };
     for rate in [120_000, 1_000] {
         let mut options = served(Load::Connections(1));
-        options.line_rate = Some(rate);
+        options.behaviour.line_rate = Some(rate);
         let begun = Instant::now();
         let tally = run(&options).tally;
         let replies = if rate == 1_000 { 1..=1 } else { 4..=5 };
@@ -150,10 +151,10 @@ fn a_client_asks_no_faster_than_its_line_carries() {
     let begun = Instant::now();
     assert_eq!(run(&options).tally.replies, 3);
     assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
-    options.line_rate = None;
+    options.behaviour.line_rate = None;
     assert_eq!(run(&options).tally.replies, 3);
     // Its line is not free before the time is over: it asks for nothing more.
-    options.line_rate = Some(12_000);
+    options.behaviour.line_rate = Some(12_000);
     let tally = run(&options).tally;
     assert_eq!((tally.replies, tally.intended, tally.unanswered), (1, 1, 0));
 }
@@ -162,7 +163,7 @@ fn a_client_asks_no_faster_than_its_line_carries() {
 fn a_paced_writer_takes_its_time() {
     let mut options = options(server(|_, stream| answer_all(stream, OK)), rate("10"), 100);
     options.fields = vec![format!("X-Long: {}", "x".repeat(4000))];
-    options.write_rate = Some(10_000);
+    options.behaviour.write_rate = Some(10_000);
     let tally = run(&options).tally;
     assert_eq!(tally.replies, 1, "{:?}", tally.errors);
     assert!(tally.latency.min_us() >= 390_000.0, "{}", tally.latency.min_us());

@@ -237,7 +237,7 @@ fn an_answer_that_nobody_asked_for_is_malformed() {
 fn a_network_without_a_way_is_unreachable_or_not_ours() {
     // No route to the addresses of documentation leads out of the source address of the loopback.
     let report = ten("192.0.2.1:9".parse().unwrap(), |options| {
-        options.sources = vec!["127.0.0.1".parse().unwrap()];
+        options.behaviour.sources = vec!["127.0.0.1".parse().unwrap()];
         options.timeout = SHORT;
     });
     assert_eq!(report.tally.error_count(), 10);
@@ -375,7 +375,7 @@ fn what_is_wrong_within_the_warm_up_is_counted_apart() {
     };
     let report = ten(server(serve), |options| {
         options.verify_with = Some(directory.path().into());
-        options.verify = true;
+        options.behaviour.verify = true;
         options.warmup = options.duration;
         options.duration *= 2;
     });
@@ -394,7 +394,7 @@ fn replies_that_nothing_is_known_of_cannot_be_compared() {
     let list = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(list.path(), "/a\n").unwrap();
     let mut options = options("127.0.0.1:9".parse().unwrap(), rate("10"), 100);
-    options.verify = true;
+    options.behaviour.verify = true;
     for asking in [Asking::Url, Asking::List(list.path().into())] {
         options.asking = asking;
         let why = Job::prepare(&options).unwrap_err();
@@ -417,7 +417,7 @@ fn a_conditional_request_gets_its_file_or_that_it_was_not_modified() {
         (0.0, not_modified, 10),
     ] {
         let report = ten(server(move |_, stream| answer_all(stream, answer)), |options| {
-            (options.verify, options.conditional) = (true, share);
+            (options.behaviour.verify, options.conditional) = (true, share);
             options.verify_with = Some(directory.path().into());
         });
         let tally = &report.tally;

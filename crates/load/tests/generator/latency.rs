@@ -156,7 +156,7 @@ fn a_reply_takes_until_it_is_received_also_behind_others() {
     let address = server(move |_, stream| answer_all(stream, &answer));
     let mut options = options(address, Load::Connections(2), 60_000);
     options.requests = Some(2_000);
-    options.pipeline = 4;
+    options.behaviour.pipeline = 4;
     let tally = run(&options).tally;
     assert_eq!((tally.replies, tally.error_count()), (2_000, 0), "{:?}", tally.errors);
     let least_us = tally.latency.min_us();

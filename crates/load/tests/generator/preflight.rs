@@ -16,7 +16,7 @@ fn what_descriptors_cannot_do_is_said_before_the_run_and_each_machine_has_its_sh
         return;
     }
     let mut options = options("127.0.0.1:9".parse().unwrap(), rate("1"), 1_000);
-    options.sources = (2..200).map(|n| [127, 0, 0, n].into()).collect();
+    options.behaviour.sources = (2..200).map(|n| [127, 0, 0, n].into()).collect();
     options.load = Load::Connections(limit as u32);
     let why = Job::prepare(&options).unwrap_err();
     assert!(why.contains(&format!("connections need {} descriptors", limit + 33)), "{why}");

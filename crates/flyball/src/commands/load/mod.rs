@@ -109,7 +109,7 @@ fn failures(asked: &Run, report: &Report) -> Vec<String> {
         let count = |kind: Kind| errors[kind as usize];
         let kinds = [Kind::WrongBody, Kind::TornBody, Kind::ShortBody];
         let [wrong, torn, short] = kinds.map(count);
-        if asked.options.verify && wrong + torn + short > 0 {
+        if asked.options.behaviour.verify && wrong + torn + short > 0 {
             failures
                 .push(format!("{wrong} wrong bodies, {torn} torn ones, {short} short ones{when}"));
         }
