@@ -16,6 +16,8 @@ use crate::slots::Token;
 pub struct Awaited {
     /// A descriptor of the backend.
     pub descriptor: Arc<Owned>,
+    /// That is the connection's link.
+    pub on_link: bool,
     /// What it is waited for.
     pub interest: Interest,
     /// Whether input from the client is wanted too. Otherwise only its leaving matters.
@@ -24,6 +26,13 @@ pub struct Awaited {
 
 /// Marks, in the bits of a token, events of a slot's backend; slots never have so high a number.
 pub const BACKEND: u64 = 1 << 31;
+
+#[cfg(test)]
+impl Awaited {
+    fn of(descriptor: Arc<Owned>) -> Awaited {
+        Awaited { descriptor, on_link: false, interest: Interest::READ, reads: false }
+    }
+}
 
 /// What a client does that nothing is wanted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +160,7 @@ mod tests {
             let token = Slots::default().insert(());
             let (near, mut far) = UnixStream::pair().unwrap();
             let descriptor = Arc::new(Owned::from(near));
-            let mut awaited = Awaited { descriptor, interest: Interest::READ, reads: false };
+            let mut awaited = Awaited::of(descriptor);
             let (mut watch, mut events) = (BackendWatch::default(), Vec::new());
             watch.set(mechanism.as_mut(), token, Some(&awaited));
             mechanism.wait(&mut events, 0).unwrap();
@@ -178,7 +187,7 @@ mod tests {
         let mut ring = Ring::new(8, Mode::Deferred).unwrap();
         let (near, _far) = UnixStream::pair().unwrap();
         let descriptor = Arc::new(Owned::from(near));
-        let mut awaited = Awaited { descriptor, interest: Interest::READ, reads: false };
+        let mut awaited = Awaited::of(descriptor);
         let mut poll = BackendPoll::default();
         assert!(poll.set(&mut ring, 7, &awaited));
         assert!(!poll.set(&mut ring, 7, &awaited), "it is polled already");

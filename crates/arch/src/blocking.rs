@@ -28,7 +28,7 @@ use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive};
 use crate::kernel::{clock, net, readiness};
 use crate::limits::ACCEPT_PAUSE_MS;
-use crate::link::Held;
+use crate::link::{Held, Pool, Unwatched};
 use crate::room::Yields;
 use crate::transmit::{Sent, reset_if_cut_short, transmit};
 use crate::worker::{BLOCKING_TICK_MS, Order, Worker};
@@ -545,8 +545,8 @@ impl Port for LinePort<'_> {
         self.ready
     }
 
-    fn link(&mut self) -> &mut Held {
-        self.link
+    fn link(&mut self) -> (&mut Held, impl Pool) {
+        (self.link, Unwatched)
     }
 
     /// Sending may wait for a client that first sends all it has.

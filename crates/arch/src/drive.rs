@@ -5,7 +5,7 @@
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 
-use flyball_conn::{Connection, Needs, Watch};
+use flyball_conn::{Connection, LinkNeed, Needs, Watch};
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_site::{Ask, Plan};
@@ -15,7 +15,7 @@ use crate::awaited::{Awaited, Client};
 use crate::desk::Desk;
 use crate::kernel::net;
 use crate::limits::READS_PER_TURN;
-use crate::link::{self, Held, Moved};
+use crate::link::{self, Held, Moved, Pool};
 use crate::transmit::{Sent, transmit};
 
 /// What is known of a client's socket.
@@ -58,8 +58,8 @@ pub(crate) trait Port {
     /// What is known of it.
     fn ready(&mut self) -> &mut Ready;
 
-    /// Its link to a server, if it has one.
-    fn link(&mut self) -> &mut Held;
+    /// Its link to a server, if it has one, and who has those that are at rest.
+    fn link(&mut self) -> (&mut Held, impl Pool);
 
     /// Receives once. Does not wait.
     fn receive(&mut self, space: &mut [u8], _desk: &Desk) -> io::Result<usize> {
@@ -99,6 +99,9 @@ pub(crate) fn drive<P: Port>(port: &mut P, connection: &mut Connection, desk: &m
         return turn;
     }
     port.ready().read = true;
+    if let (Some(link), _) = port.link() {
+        link.read = true;
+    }
     let turn = drive_untimed(port, connection, desk);
     if !is_late(&turn, connection, desk) {
         return turn;
@@ -118,7 +121,9 @@ fn is_late(turn: &Turn, connection: &Connection, desk: &Desk) -> bool {
 /// says.
 fn drive_untimed<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) -> Turn {
     connection.woke();
-    link::woke(port.link());
+    if let (Some(link), mut pool) = port.link() {
+        pool.woke(link);
+    }
     let interest = match go_on(port, connection, desk) {
         Turn::Wait(interest, None) if P::SENDS && interest.write => interest,
         turn => return turn,
@@ -128,7 +133,7 @@ fn drive_untimed<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut 
         connection.held_back(desk);
         connection.needs(&mut needs);
         if let Some(need) = needs.link {
-            link::manage(port.link(), need, connection);
+            manage_link(port, need, connection);
             continue;
         }
         if let Some(ask) = needs.asks.first()
@@ -142,7 +147,17 @@ fn drive_untimed<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut 
             Moved::Sent | Moved::Received => {}
         }
     }
-    Turn::Wait(interest, link::awaited(port.link(), needs.watch))
+    Turn::Wait(interest, awaited(port, needs.watch))
+}
+
+fn manage_link<P: Port>(port: &mut P, need: LinkNeed, connection: &mut Connection) {
+    let (held, mut pool) = port.link();
+    link::manage(&mut pool, held, need, connection);
+}
+
+/// What is waited for, with its descriptor.
+fn awaited<P: Port>(port: &mut P, watch: Option<Watch>) -> Option<Awaited> {
+    link::awaited(port.link().0, watch)
 }
 
 /// Moves bytes between a connection and its link, as far as it needs that.
@@ -155,7 +170,7 @@ fn use_link<P: Port>(
     let Some(Watch { descriptor: None, interest, .. }) = &needs.watch else {
         return Moved::Nothing;
     };
-    let moved = link::moves(port.link(), *interest, connection, *reads < READS_PER_TURN);
+    let moved = link::moves(port.link().0, *interest, connection, *reads < READS_PER_TURN);
     *reads += u32::from(moved == Moved::Received);
     moved
 }
@@ -222,12 +237,12 @@ fn go_on<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) ->
                 }
             }
             (true, false, watch) => {
-                return Turn::Wait(Interest::READ, link::awaited(port.link(), watch));
+                return Turn::Wait(Interest::READ, awaited(port, watch));
             }
             (false, false, None) => return Turn::Wait(Interest::NONE, None),
             (false, false, watch) => match look_at_client(port) {
                 Some(interest) => {
-                    return Turn::Wait(interest, link::awaited(port.link(), watch));
+                    return Turn::Wait(interest, awaited(port, watch));
                 }
                 None => connection.client_left(desk),
             },
@@ -262,7 +277,7 @@ fn at_once<P: Port>(
         return Next::Round;
     }
     if let Some(need) = needs.link {
-        link::manage(port.link(), need, connection);
+        manage_link(port, need, connection);
         debug_assert!(has_ended(connection, |needs| needs.link == Some(need)));
         return Next::Round;
     }

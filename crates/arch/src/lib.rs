@@ -24,6 +24,7 @@ mod helpers;
 mod kernel;
 mod limits;
 mod link;
+mod links;
 pub mod live;
 mod overload;
 mod phases;

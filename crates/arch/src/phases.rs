@@ -23,6 +23,7 @@ use crate::desk::Desk;
 use crate::drive::Turn;
 use crate::kernel::{clock, net, readiness};
 use crate::limits::{ACCEPT_PAUSE_MS, WAIT_MS_MAX};
+use crate::links::{LINK, Links};
 use crate::settings::AcceptLimit;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
@@ -99,6 +100,7 @@ pub struct Phases<D> {
     mechanism: Box<dyn Readiness>,
     disk: D,
     slots: Slots<Slot>,
+    links: Links,
     timers: Timers,
     accepting: Accepting,
     arranger: Arranger,
@@ -139,6 +141,7 @@ impl<D: DiskWork> Phases<D> {
             mechanism,
             disk,
             slots: Slots::default(),
+            links: Links::default(),
             events: Vec::with_capacity(readiness::EVENTS_MAX),
             work: Vec::new(),
             carried: Vec::new(),
@@ -173,6 +176,14 @@ impl<D: DiskWork> Phases<D> {
                     if self.accepting.paused.is_none() && !self.accepting.ready.contains(&listener)
                     {
                         self.accepting.ready.push(listener);
+                    }
+                }
+                bits if bits & LINK != 0 => {
+                    let token = self.links.event(event, self.mechanism.as_mut());
+                    if let Some((token, slot)) =
+                        token.and_then(|token| Some((token, self.slots.find(token)?)))
+                    {
+                        slot.enqueue(token, &mut self.work);
                     }
                 }
                 bits if bits & BACKEND != 0 => {
@@ -255,20 +266,22 @@ impl<D: DiskWork> Phases<D> {
         let Some(slot) = self.slots.find(token) else { return };
         slot.queued = false;
         self.arranger.worked_on(slot);
-        let turn = turn(slot, token, None, &mut self.desk, &mut self.disk);
+        let turn = turn(slot, &mut self.links, token, None, &mut self.desk, &mut self.disk);
         self.end_turn(token, turn);
     }
 
     fn end_turn(&mut self, token: Token, turn: Turn) {
         let Some(slot) = self.slots.find(token) else { return };
         let awaited = if let Turn::Wait(_, awaited) = &turn { awaited.as_ref() } else { None };
-        if awaited.is_some() || slot.backend.is_some() {
+        let others = awaited.filter(|awaited| !awaited.on_link);
+        if others.is_some() || slot.backend.is_some() {
             let backend = slot.backend.get_or_insert_default();
-            backend.set(self.mechanism.as_mut(), token, awaited);
+            backend.set(self.mechanism.as_mut(), token, others);
             if !backend.is_set() {
                 slot.backend = None;
             }
         }
+        self.links.end_turn(&mut slot.link, token, awaited, self.mechanism.as_mut());
         match turn {
             Turn::Over(reason) => self.close(token, reason),
             Turn::Again | Turn::Elsewhere => slot.enqueue(token, &mut self.carried),
@@ -286,6 +299,7 @@ impl<D: DiskWork> Phases<D> {
         if slot.watched != Interest::NONE {
             self.mechanism.forget(slot.socket.as_fd());
         }
+        self.links.abandon(slot.link, token, self.mechanism.as_mut());
         reset_if_cut_short(&slot.socket, &slot.connection);
         slot.connection.end(&mut self.desk, reason);
         if self.worker.settings.close_reset && ends_unheard(reason, &slot.socket) {
@@ -306,7 +320,8 @@ impl<D: DiskWork> Phases<D> {
         while let Some((token, plan)) = self.disk.collect() {
             match self.slots.find(token) {
                 Some(slot) => {
-                    let turn = turn(slot, token, Some(plan), &mut self.desk, &mut self.disk);
+                    let Phases { links, desk, disk, .. } = self;
+                    let turn = turn(slot, links, token, Some(plan), desk, disk);
                     self.end_turn(token, turn);
                 }
                 // Its connection is gone.
@@ -341,6 +356,7 @@ impl<D: DiskWork> Phases<D> {
                 self.accepting.policy = AcceptPolicy::new(AcceptLimit::Infinite);
                 self.accept_ready(clock::monotonic_ns());
             }
+            self.links.close(self.mechanism.as_mut());
             self.unwatch_listeners();
             self.worker.leave_listeners(order);
             self.draining_until_ms = Some(self.desk.now.ms() + self.worker.settings.drain_ms);

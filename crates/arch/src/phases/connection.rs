@@ -14,7 +14,8 @@ use crate::awaited::BackendWatch;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, resume};
 use crate::kernel::net;
-use crate::link::Held;
+use crate::link::{Held, Pool};
+use crate::links::{Links, LinksOf};
 use crate::slots::{Slots, Token};
 use crate::timers::Timers;
 use crate::transmit::{Sent, transmit};
@@ -110,6 +111,7 @@ struct LoopPort<'a, D> {
     socket: &'a Owned,
     ready: &'a mut Ready,
     link: &'a mut Held,
+    links: &'a mut Links,
     token: Token,
     disk: &'a mut D,
 }
@@ -123,8 +125,8 @@ impl<D: DiskWork> Port for LoopPort<'_, D> {
         self.ready
     }
 
-    fn link(&mut self) -> &mut Held {
-        self.link
+    fn link(&mut self) -> (&mut Held, impl Pool) {
+        (self.link, LinksOf { links: self.links, connection: self.token })
     }
 
     fn receive(&mut self, space: &mut [u8], desk: &Desk) -> io::Result<usize> {
@@ -161,13 +163,14 @@ impl<D: DiskWork> Port for LoopPort<'_, D> {
 /// A connection's turn; `done` is work for it that has come back.
 pub(super) fn turn<D: DiskWork>(
     slot: &mut Slot,
+    links: &mut Links,
     token: Token,
     done: Option<Box<Plan>>,
     desk: &mut Desk,
     disk: &mut D,
 ) -> Turn {
     let Slot { socket, connection, ready, link, .. } = slot;
-    let mut port = LoopPort { socket, ready, link, token, disk };
+    let mut port = LoopPort { socket, ready, link, links, token, disk };
     match done {
         Some(done) => resume(&mut port, connection, done, desk),
         None => drive(&mut port, connection, desk),

@@ -17,6 +17,7 @@ use crate::awaited::BACKEND;
 use crate::desk::Desk;
 use crate::helpers::Helpers;
 use crate::limits::ACCEPT_PAUSE_MS;
+use crate::links::{LINK, Links};
 use crate::phases::DiskWork;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::transmit::reset_if_cut_short;
@@ -43,6 +44,8 @@ pub(super) enum Source {
     Thread(Token),
     /// The backend of this user-level thread.
     Backend(Token),
+    /// A link.
+    Link,
 }
 
 impl Source {
@@ -51,6 +54,7 @@ impl Source {
             SIGNALS => Source::Signals,
             COMPLETIONS => Source::Completions,
             token if token >= LISTENERS => Source::Listener((token - LISTENERS) as usize),
+            bits if bits & LINK != 0 => Source::Link,
             bits if bits & BACKEND != 0 => Source::Backend(Token::from_bits(bits & !BACKEND)),
             bits => Source::Thread(Token::from_bits(bits)),
         }
@@ -92,6 +96,8 @@ pub(crate) struct Commons {
     pub(crate) order: Option<Order>,
     pub(super) mechanism: Box<dyn Readiness>,
     pub(super) errands: Errands,
+    /// The links of its threads.
+    pub(super) links: Links,
     /// Listening sockets that were reported ready and not yet given to an acceptor.
     pub(super) ready_listeners: Vec<usize>,
     /// How the last accept phase ended.
@@ -135,6 +141,7 @@ impl Commons {
             order: None,
             mechanism,
             errands: Errands { helpers, waiting: Slots::default() },
+            links: Links::default(),
             ready_listeners: Vec::new(),
             ended: Ended::Drained,
             newborn: Vec::new(),

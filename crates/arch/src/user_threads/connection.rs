@@ -17,7 +17,8 @@ use crate::awaited::BackendWatch;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, resume};
 use crate::kernel::net;
-use crate::link::Held;
+use crate::link::{Held, Pool};
+use crate::links::{Links, LinksOf};
 use crate::room::Yields;
 use crate::slots::Token;
 use crate::worker::Order;
@@ -69,6 +70,7 @@ struct ThreadPort<'a> {
     socket: &'a Owned,
     ready: &'a mut Ready,
     link: &'a mut Held,
+    links: &'a mut Links,
     begun: &'a mut bool,
     me: Token,
     errands: &'a mut Errands,
@@ -85,8 +87,8 @@ impl Port for ThreadPort<'_> {
         self.ready
     }
 
-    fn link(&mut self) -> &mut Held {
-        self.link
+    fn link(&mut self) -> (&mut Held, impl Pool) {
+        (self.link, LinksOf { links: self.links, connection: self.me })
     }
 
     fn receive(&mut self, space: &mut [u8], _: &Desk) -> io::Result<usize> {
@@ -120,9 +122,11 @@ impl Line {
             }
             let (turn, errand) = self.turn(done.take(), here);
             let awaited = if let Turn::Wait(_, awaited) = &turn { awaited.as_ref() } else { None };
-            if awaited.is_some() || self.backend.is_set() {
-                here.watch_backend(&mut self.backend, awaited);
+            let others = awaited.filter(|awaited| !awaited.on_link);
+            if others.is_some() || self.backend.is_set() {
+                here.watch_backend(&mut self.backend, others);
             }
+            here.watch_link(&mut self.link, awaited);
             match (turn, errand) {
                 (Turn::Over(reason), _) => return reason,
                 (_, Some(errand)) => {
@@ -141,9 +145,9 @@ impl Line {
     /// Goes as far as it can, first with work that is done; and what a helper does for it then.
     fn turn(&mut self, done: Option<Box<Plan>>, here: &mut Here<'_>) -> (Turn, Option<Token>) {
         let me = here.me();
-        let Commons { desk, errands, .. } = &mut **here;
+        let Commons { desk, errands, links, .. } = &mut **here;
         let Line { socket, connection, ready, link, begun, .. } = self;
-        let mut port = ThreadPort { socket, ready, link, begun, me, errands, errand: None };
+        let mut port = ThreadPort { socket, ready, link, links, begun, me, errands, errand: None };
         let turn = match done {
             Some(done) => resume(&mut port, connection, done, desk),
             None => drive(&mut port, connection, desk),
@@ -243,6 +247,7 @@ impl Line {
 
     fn close(mut self, here: &mut Here<'_>, reason: CloseReason) {
         here.watch_backend(&mut self.backend, None);
+        here.close_link(self.link.take());
         if self.watched != Interest::NONE {
             here.forget(self.socket.as_fd());
         }

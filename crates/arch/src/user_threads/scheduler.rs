@@ -20,6 +20,7 @@ use super::schedule::{Node, Schedule};
 use crate::accept::Ended;
 use crate::awaited::{Awaited, BackendWatch};
 use crate::limits::WAIT_MS_MAX;
+use crate::link::Held;
 use crate::phases::DiskWork;
 use crate::room::{self, Yields};
 use crate::settings::Settings;
@@ -153,6 +154,21 @@ impl Here<'_> {
         watch.set(self.mechanism.as_mut(), me, wanted);
     }
 
+    /// A turn of this thread's connection is over: the event mechanism learns what is waited for of
+    /// its link, and what became of others.
+    pub(crate) fn watch_link(&mut self, link: &mut Held, awaited: Option<&Awaited>) {
+        let me = self.me;
+        let Commons { links, mechanism, .. } = &mut **self;
+        links.end_turn(link, me, awaited, mechanism.as_mut());
+    }
+
+    /// The connection of this thread is over, and with it its link.
+    pub(crate) fn close_link(&mut self, link: Held) {
+        let me = self.me;
+        let Commons { links, mechanism, .. } = &mut **self;
+        links.abandon(link, me, mechanism.as_mut());
+    }
+
     /// Gives a connection a thread of its own.
     pub(crate) fn spawn(&mut self, connections: &mut Vec<(Owned, SocketAddr)>) {
         self.newborn.append(connections);
@@ -283,6 +299,14 @@ impl Scheduler {
                     }
                 }
                 Source::Thread(token) => self.report(token, event),
+                Source::Link => {
+                    let Commons { links, mechanism, .. } = &mut *commons;
+                    if let Some(token) = links.event(event, mechanism.as_mut())
+                        && self.threads.find(token).is_some_and(|one| one.why == Why::Ready)
+                    {
+                        self.wake(token, Wake::Ready);
+                    }
+                }
                 Source::Backend(token) => {
                     let record = self.threads.find(token);
                     if record.is_some_and(|record| record.why == Why::Ready) {
@@ -436,6 +460,8 @@ impl Scheduler {
                 commons = self.begin_draining(order, commons);
             }
             commons.order = Some(order);
+            let Commons { links, mechanism, .. } = &mut *commons;
+            links.close(mechanism.as_mut());
             for token in self.threads.tokens() {
                 let why = self.threads.find(token).map(|record| record.why);
                 if matches!(why, Some(Why::Accept | Why::Ready)) {

@@ -63,6 +63,11 @@ impl Upstream {
         self.idle_max > 0
     }
 
+    /// Links that may be kept.
+    pub fn idle_max(&self) -> usize {
+        self.idle_max
+    }
+
     /// A link that has been used before and that the server has not closed.
     pub fn take_idle(&self) -> Option<Arc<Owned>> {
         if !self.keeps() {

@@ -40,9 +40,7 @@ impl Epoll {
     /// # Errors
     /// As [`Readiness::add`].
     pub fn add_edge(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        let mut flags = EventFlags::RDHUP | EventFlags::ET;
-        flags.set(EventFlags::IN, interest.read);
-        flags.set(EventFlags::OUT, interest.write);
+        let flags = edges(interest);
         Ok(epoll::add(&self.instance, fd, EventData::new_u64(token), flags)?)
     }
 
@@ -156,6 +154,14 @@ impl Epoll {
     }
 }
 
+/// The changes that `interest` names, and the end.
+fn edges(interest: Interest) -> EventFlags {
+    let mut flags = EventFlags::RDHUP | EventFlags::ET;
+    flags.set(EventFlags::IN, interest.read);
+    flags.set(EventFlags::OUT, interest.write);
+    flags
+}
+
 /// The same of what came without rustix.
 fn told_raw(event: &libc::epoll_event) -> Event {
     let event = *event;
@@ -186,6 +192,23 @@ impl Readiness for Epoll {
 
     fn change(&mut self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
         let flags = self.flags(interest);
+        Ok(epoll::modify(&self.instance, fd, EventData::new_u64(token), flags)?)
+    }
+
+    fn add_link(&mut self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        match self.edge {
+            true => self.add_edge(fd, token, interest),
+            false => self.add(fd, token, interest),
+        }
+    }
+
+    fn change_link(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        token: u64,
+        interest: Interest,
+    ) -> io::Result<()> {
+        let flags = if self.edge { edges(interest) } else { self.flags(interest) };
         Ok(epoll::modify(&self.instance, fd, EventData::new_u64(token), flags)?)
     }
 

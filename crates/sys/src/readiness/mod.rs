@@ -71,6 +71,28 @@ pub trait Readiness: Send {
     /// When it was not added.
     fn change(&mut self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()>;
 
+    /// As [`Readiness::add`], for a socket of which never more is told than what it is watched for
+    /// and its end: also by a mechanism that registers others once for everything.
+    ///
+    /// # Errors
+    /// As [`Readiness::add`].
+    fn add_link(&mut self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        self.add(fd, token, interest)
+    }
+
+    /// Changes what such a socket is watched for.
+    ///
+    /// # Errors
+    /// As [`Readiness::change`].
+    fn change_link(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        token: u64,
+        interest: Interest,
+    ) -> io::Result<()> {
+        self.change(fd, token, interest)
+    }
+
     /// Stops watching a descriptor.
     fn remove(&mut self, fd: BorrowedFd<'_>);
 

@@ -19,7 +19,7 @@ use flyball_sys::uring::{Completion, Mode, Ring};
 use crate::awaited::{Awaited, BackendPoll};
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, receive, resume};
-use crate::link::Held;
+use crate::link::{Held, Pool, Unwatched};
 use crate::pool::BlockingPool;
 use crate::room::{self, Yields};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
@@ -510,8 +510,8 @@ impl Port for AtomPort<'_> {
         self.ready
     }
 
-    fn link(&mut self) -> &mut Held {
-        self.link
+    fn link(&mut self) -> (&mut Held, impl Pool) {
+        (self.link, Unwatched)
     }
 
     /// Starts the next operation of the plan, and those behind it while they are done at once.

@@ -15,7 +15,7 @@ use super::queue::Queue;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready};
 use crate::kernel::net;
-use crate::link::Held;
+use crate::link::{Held, Pool, Unwatched};
 use crate::transmit::{Sent, transmit};
 
 /// What Read does: it receives and parses; the rest is Write's.
@@ -37,8 +37,8 @@ impl Port for ReadPort<'_> {
         self.ready
     }
 
-    fn link(&mut self) -> &mut Held {
-        self.link
+    fn link(&mut self) -> (&mut Held, impl Pool) {
+        (self.link, Unwatched)
     }
 
     fn receive(&mut self, space: &mut [u8], _: &Desk) -> io::Result<usize> {
@@ -75,8 +75,8 @@ impl Port for WritePort<'_> {
         self.ready
     }
 
-    fn link(&mut self) -> &mut Held {
-        self.link
+    fn link(&mut self) -> (&mut Held, impl Pool) {
+        (self.link, Unwatched)
     }
 
     fn send(&mut self, connection: &mut Connection, desk: &mut Desk) -> Sent {

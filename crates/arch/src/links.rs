@@ -1,0 +1,267 @@
+//! The links of an event loop. One that is in use belongs to its connection, and what is told of it
+//! is that connection's turn; one at rest stays watched, for input and hang-up alone, and either
+//! ends it: a server says nothing that it was not asked for.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use flyball_site::Upstream;
+use flyball_sys::owned::Owned;
+use flyball_sys::readiness::{Event, Interest, Readiness};
+
+use crate::awaited::Awaited;
+use crate::link::{Held, Link, Pool};
+use crate::slots::{Slots, Token};
+
+/// Marks, in the bits of a token, events of a link; slots never have so high a number.
+pub(crate) const LINK: u64 = 1 << 30;
+
+/// A link that the event mechanism knows.
+#[derive(Debug)]
+struct Watched {
+    /// What it is watched for.
+    interest: Interest,
+    user: User,
+    /// What was told since its connection last had a turn.
+    told: Event,
+}
+
+/// Who has a link.
+#[derive(Debug)]
+enum User {
+    /// A connection.
+    Connection(Token),
+    /// None: it is at rest.
+    None(Box<Link>),
+}
+
+/// What the event mechanism is to be told at the end of a turn.
+#[derive(Debug)]
+enum News {
+    /// This one is at rest, and was never watched.
+    Rests(Box<Link>),
+    /// This one is closed.
+    Closed(Arc<Owned>),
+}
+
+/// All of a loop.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    table: Slots<Watched>,
+    /// Those at rest, the one that was used last at the end: the others grow old and are closed by
+    /// the server. Some may have ended.
+    resting: Vec<Token>,
+    news: Vec<News>,
+    /// None is kept any more.
+    is_closing: bool,
+}
+
+impl Links {
+    /// Something happened to a link: whose turn that is. One at rest is closed.
+    pub(crate) fn event(&mut self, event: &Event, mechanism: &mut dyn Readiness) -> Option<Token> {
+        let token = Token::from_bits(event.token & !LINK);
+        let watched = self.table.find(token)?;
+        watched.told.read |= event.read;
+        watched.told.write |= event.write;
+        watched.told.hangup |= event.hangup;
+        match &watched.user {
+            User::Connection(connection) => Some(*connection),
+            // Room says nothing.
+            User::None(_) if !event.read && !event.hangup => None,
+            User::None(link) => {
+                mechanism.forget(link.socket.as_fd());
+                self.table.remove(token);
+                None
+            }
+        }
+    }
+
+    fn watch(
+        &mut self,
+        held: &mut Held,
+        connection: Token,
+        wanted: Interest,
+        mechanism: &mut dyn Readiness,
+    ) {
+        let Some(link) = held else { return };
+        let Some((token, watched)) =
+            link.watched.and_then(|token| Some((token, self.table.find(token)?)))
+        else {
+            if wanted != Interest::NONE {
+                let (user, interest) =
+                    (User::Connection(connection), Interest { read: true, ..wanted });
+                link.watched = self.add(&link.socket, user, interest, mechanism);
+            }
+            return;
+        };
+        // Input stays watched until it comes and is not wanted: a level is told again and again. An
+        // edge is told once.
+        let is_edge = mechanism.is_edge_triggered();
+        let is_silent = watched.interest.read && !link.read;
+        let interest = Interest {
+            read: wanted.read || is_silent || is_edge,
+            write: wanted.write || watched.interest.write && is_edge,
+        };
+        let bits = token.bits() | LINK;
+        if watched.interest != interest
+            && mechanism.change_link(link.socket.as_fd(), bits, interest).is_ok()
+        {
+            watched.interest = interest;
+        }
+    }
+
+    /// The turn of a connection is over: its link is watched for what it waits for, and the event
+    /// mechanism learns of what became of others.
+    pub(crate) fn end_turn(
+        &mut self,
+        held: &mut Held,
+        connection: Token,
+        awaited: Option<&Awaited>,
+        mechanism: &mut dyn Readiness,
+    ) {
+        if held.is_some() {
+            let wanted = awaited.filter(|awaited| awaited.on_link).map(|one| one.interest);
+            self.watch(held, connection, wanted.unwrap_or_default(), mechanism);
+        }
+        self.settle(mechanism);
+    }
+
+    /// A connection is over, and with it its link.
+    pub(crate) fn abandon(&mut self, held: Held, connection: Token, mechanism: &mut dyn Readiness) {
+        if let Some(link) = held {
+            LinksOf { links: self, connection }.leave(link, false);
+            self.settle(mechanism);
+        }
+    }
+
+    fn add(
+        &mut self,
+        socket: &Owned,
+        user: User,
+        interest: Interest,
+        mechanism: &mut dyn Readiness,
+    ) -> Option<Token> {
+        let told = Event { token: 0, read: false, write: false, hangup: false };
+        let token = self.table.insert(Watched { interest, user, told });
+        let added = mechanism.add_link(socket.as_fd(), token.bits() | LINK, interest);
+        if added.is_err() {
+            // Without events its deadline is what ends the wait.
+            self.table.remove(token);
+            return None;
+        }
+        Some(token)
+    }
+
+    fn settle(&mut self, mechanism: &mut dyn Readiness) {
+        if self.news.is_empty() {
+            return;
+        }
+        for news in std::mem::take(&mut self.news) {
+            match news {
+                News::Closed(socket) => mechanism.forget(socket.as_fd()),
+                News::Rests(link) => {
+                    let socket = Arc::clone(&link.socket);
+                    let user = User::None(link);
+                    let token = self.add(&socket, user, Interest::READ, mechanism);
+                    self.resting.extend(token);
+                }
+            }
+        }
+    }
+
+    /// Closes those at rest, and keeps none any more: each holds a process of its server.
+    pub(crate) fn close(&mut self, mechanism: &mut dyn Readiness) {
+        self.is_closing = true;
+        for token in std::mem::take(&mut self.resting) {
+            if let Some(Watched { user: User::None(link), .. }) = self.table.remove(token) {
+                mechanism.forget(link.socket.as_fd());
+            }
+        }
+    }
+
+    /// How many are at rest that lead there.
+    fn resting_at(&mut self, upstream: &Arc<Upstream>) -> usize {
+        let Links { table, resting, .. } = self;
+        resting.retain(|token| table.find(*token).is_some());
+        let leads_there =
+            |token: &&Token| table.find(**token).is_some_and(|one| one.link_to(upstream).is_some());
+        resting.iter().filter(leads_there).count()
+    }
+}
+
+impl Watched {
+    /// Whether nothing was told that its connection has not seen, and input is all that will be.
+    fn may_rest(&self) -> bool {
+        !self.told.read && !self.told.hangup && self.interest == Interest::READ
+    }
+
+    /// The link, if it is at rest and leads there.
+    fn link_to(&self, upstream: &Arc<Upstream>) -> Option<&Link> {
+        match &self.user {
+            User::None(link) if Arc::ptr_eq(&link.upstream, upstream) => Some(link),
+            _ => None,
+        }
+    }
+}
+
+/// The links of a loop, in the turn of one connection.
+pub(crate) struct LinksOf<'a> {
+    pub(crate) links: &'a mut Links,
+    pub(crate) connection: Token,
+}
+
+impl Pool for LinksOf<'_> {
+    fn take(&mut self, upstream: &Arc<Upstream>) -> Held {
+        let Links { table, resting, .. } = &mut *self.links;
+        let at = resting.iter().rposition(|token| {
+            table.find(*token).is_some_and(|one| one.link_to(upstream).is_some())
+        })?;
+        let token = resting.remove(at);
+        let watched = table.find(token)?;
+        let user = std::mem::replace(&mut watched.user, User::Connection(self.connection));
+        match user {
+            User::None(mut link) => {
+                (link.watched, link.write) = (Some(token), true);
+                Some(link)
+            }
+            User::Connection(_) => None,
+        }
+    }
+
+    fn leave(&mut self, mut link: Box<Link>, keeps: bool) {
+        let links = &mut *self.links;
+        let token = link.watched.take();
+        let watched = token.and_then(|token| links.table.find(token));
+        let may_rest = link.is_quiet() && watched.is_none_or(|one| one.may_rest());
+        let keeps = keeps && may_rest && !links.is_closing;
+        if !keeps || links.resting_at(&link.upstream) >= link.upstream.idle_max() {
+            if let Some(token) = token {
+                links.table.remove(token);
+                links.news.push(News::Closed(Arc::clone(&link.socket)));
+            }
+            return;
+        }
+        // Who waits for the place finds the link.
+        let place = link.take_place();
+        match token.and_then(|token| Some((token, links.table.find(token)?))) {
+            Some((token, watched)) => {
+                watched.user = User::None(link);
+                links.resting.push(token);
+            }
+            None => links.news.push(News::Rests(link)),
+        }
+        drop(place);
+    }
+
+    fn woke(&mut self, link: &mut Link) {
+        let watched = link.watched.and_then(|token| self.links.table.find(token));
+        let Some(watched) = watched else {
+            (link.read, link.write) = (true, true);
+            return;
+        };
+        link.read |= watched.told.read;
+        link.write |= watched.told.write;
+        link.hangup |= watched.told.hangup;
+        watched.told = Event { token: 0, read: false, write: false, hangup: false };
+    }
+}
