@@ -56,7 +56,7 @@ pub use entry::OpenFile;
 pub use filter::{FILTERS, FilterKind, Level};
 pub use plan::{Ask, Plan};
 pub use policy::{CachePolicy, Class};
-pub use responder::{Responder, Wants};
+pub use responder::{Responder, Role, Wants};
 pub use service::{Answer, Earlier, File, Lookup, MovedRoots, Out, Service, Sites};
 pub use settings::{CacheSettings, Hints, SiteSettings, Symlinks};
 pub use shared::SharedCaches;

@@ -21,20 +21,22 @@ pub struct Wants {
     pub write: bool,
 }
 
+/// What a responder does of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Makes the body of an answer whose head was given. A piece of it has the time of an answer.
+    Producer,
+    /// Takes the request body, keeps time itself, and is heard while its client has no room.
+    Module,
+    /// The same, by a program beside the server.
+    Backend,
+}
+
 /// One that answers a request. Nothing here waits. It is dropped when its answer has ended or its
 /// client has gone.
 pub trait Responder: Debug + Send {
-    /// Whether it is a program beside the server.
-    fn is_backend(&self) -> bool {
-        false
-    }
-
-    /// Whether it takes the request body, keeps time itself, and is heard while its client has no
-    /// room. Else it only makes the body of an answer whose head was given, and a piece of that has
-    /// the time of an answer.
-    fn is_second_end(&self) -> bool {
-        true
-    }
+    /// What it does of an exchange.
+    fn role(&self) -> Role;
 
     /// The request, if it is to give the head of the answer too.
     fn request(&self) -> Option<&OwnedRequest> {
@@ -134,8 +136,8 @@ pub trait Responder: Debug + Send {
 }
 
 impl Responder for Relay {
-    fn is_backend(&self) -> bool {
-        true
+    fn role(&self) -> Role {
+        Role::Backend
     }
 
     fn request(&self) -> Option<&OwnedRequest> {

@@ -7,7 +7,7 @@ use flyball_sys::file::{Links, Promise};
 use crate::access::AccessSettings;
 use crate::backend::{CgiSettings, ResponderSettings};
 use crate::compress::CompressSettings;
-use crate::modules::ModuleSettings;
+use crate::modules::{ModuleSettings, Takes};
 use crate::pattern;
 use crate::policy::{CachePolicy, Class};
 use crate::routes::RouteSettings;
@@ -57,7 +57,7 @@ impl SiteSettings {
 
     /// Whether modules that may ask anything answer for any of its paths.
     pub fn has_modules(&self) -> bool {
-        self.modules.iter().any(|module| !module.of_digest_path)
+        self.modules.iter().any(|module| module.takes == Takes::All)
     }
 
     /// Whether it sends clients elsewhere or refuses them, and nothing of it needs a file.

@@ -8,7 +8,7 @@ use flyball_http::{Now, Segment};
 
 use crate::backend::Went;
 use crate::plan::Plan;
-use crate::responder::{Responder, Wants};
+use crate::responder::{Responder, Role, Wants};
 use crate::service::{File, Service};
 
 /// A body that is being produced for one connection. It is asked for a piece only when the
@@ -64,8 +64,8 @@ impl Produced {
 }
 
 impl Responder for Produced {
-    fn is_second_end(&self) -> bool {
-        false
+    fn role(&self) -> Role {
+        Role::Producer
     }
 
     fn advance(&mut self, wants: Wants, _: &mut Service, _: &Now) -> Went {

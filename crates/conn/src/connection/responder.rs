@@ -3,7 +3,7 @@
 use flyball_http::h1::{Conn, Wants};
 use flyball_http::{Body, CloseReason, Now, Status};
 use flyball_observe::counters::{Counter, Tally};
-use flyball_site::{Ask, BackendFailure, Fill, Lookup, Out, Piece, Responder, Went};
+use flyball_site::{Ask, BackendFailure, Fill, Lookup, Out, Piece, Responder, Role, Went};
 
 use super::{Connection, lent, timeline};
 use crate::context::Context;
@@ -18,7 +18,7 @@ pub(super) fn begin_to_respond(
 ) {
     conn.set_backend(true);
     conn.deliver(out, now);
-    if responder.is_backend() {
+    if responder.role() == Role::Backend {
         tally.add(Counter::BackendRequests, 1);
     }
 }
@@ -57,7 +57,7 @@ impl Connection {
                 return true;
             }
             Went::Work(plan) => {
-                if !responder.is_second_end() {
+                if responder.role() == Role::Producer {
                     self.conn.piece_asked(&cx.now);
                 }
                 exchange.is_working = true;
@@ -78,7 +78,7 @@ impl Connection {
         }
         exchange.watch = responder.awaited(&cx.now);
         if exchange.watch.is_none() && responder.wire().is_none() && !wants.read {
-            debug_assert!(!responder.is_backend(), "a backend that is gone has said so");
+            debug_assert!(responder.role() != Role::Backend, "a backend that is gone has said so");
             self.abort(CloseReason::SourceFailed);
         }
         false
@@ -157,7 +157,7 @@ impl Connection {
     /// Whether a backend's answer is on its way: sending must not block then, since the backend is
     /// heard beside it.
     pub fn is_relayed(&self) -> bool {
-        self.responder().is_some_and(|one| one.is_second_end()) && self.conn.awaits_piece()
+        self.responder().is_some_and(|one| one.role() != Role::Producer) && self.conn.awaits_piece()
     }
 
     /// The client's socket has no room, which is about to be waited for. Takes meanwhile what a
@@ -186,7 +186,7 @@ impl Connection {
 
     /// True while a body is being produced for it.
     pub fn is_producing(&self) -> bool {
-        self.responder().is_some_and(|one| !one.is_second_end())
+        self.responder().is_some_and(|one| one.role() == Role::Producer)
     }
 
     /// The body that now begins is made by this, if by any.
@@ -227,7 +227,7 @@ impl Connection {
 
     /// The client left while the backend worked: what it says is not wanted any more.
     pub fn client_left(&mut self, cx: &mut Context) {
-        if self.responder().is_some_and(|one| one.is_backend()) {
+        if self.responder().is_some_and(|one| one.role() == Role::Backend) {
             cx.tally.add(Counter::BackendsCancelled, 1);
         }
         self.abort(CloseReason::ClientGone);

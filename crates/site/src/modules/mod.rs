@@ -13,7 +13,7 @@ mod turn;
 
 pub use builtin::{BUILTINS, Builtin};
 pub use flyball_module::OnPanic;
-pub use settings::{Load, ModuleSettings};
+pub use settings::{Load, ModuleSettings, Takes};
 
 pub(crate) use draft::{Draft, FileWish};
 pub(crate) use mounted::{Modules, Mounted, Place};

@@ -4,11 +4,11 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use flyball_http::{Method, Request};
+use flyball_http::Request;
 use flyball_module::Module;
 use flyball_sys::{clock, error_log};
 
-use super::settings::{Maker, ModuleSettings};
+use super::settings::{Maker, ModuleSettings, Takes};
 use crate::path;
 use crate::routes::canonical;
 
@@ -103,7 +103,7 @@ impl Modules {
 
     /// The module that answers for a canonical path, whatever the method.
     pub(crate) fn answering(&self, path: &[u8]) -> Option<usize> {
-        self.mounted.iter().position(|one| !one.settings.of_digest_path && one.answers(path))
+        self.mounted.iter().position(|one| one.settings.takes == Takes::All && one.answers(path))
     }
 
     /// The module of a request. The path is put into `path` in its canonical form, unless it has
@@ -119,10 +119,9 @@ impl Modules {
             path.extend_from_slice(&canonical(sent, relative).ok()?);
             &*path
         };
-        let takes = |one: &Mounted| {
-            !one.settings.of_digest_path || matches!(request.method(), Method::Post | Method::Put)
-        };
-        let module = self.mounted.iter().position(|one| takes(one) && one.answers(seen))?;
+        let answers =
+            |one: &Arc<Mounted>| one.settings.takes.has(request.method()) && one.answers(seen);
+        let module = self.mounted.iter().position(answers)?;
         let at = self.mounted[module].path.len();
         if !as_sent {
             let below = path::write_slashes(&path[at..]).into_owned();

@@ -19,7 +19,7 @@ use super::mounted::Mounted;
 use super::turn::{BodyQueue, Called, Caller};
 use crate::backend::{BODY_QUEUED_MAX, Went};
 use crate::plan::Plan;
-use crate::responder::{Responder, Wants};
+use crate::responder::{Responder, Role, Wants};
 use crate::service::{File, FilePart, Lookup, Service};
 use crate::source::Piece;
 use crate::steps::Steps;
@@ -369,6 +369,10 @@ fn take_parts(draft: &mut Draft, queue: &mut VecDeque<Part>) {
 }
 
 impl Responder for Running {
+    fn role(&self) -> Role {
+        Role::Module
+    }
+
     fn request(&self) -> Option<&OwnedRequest> {
         Some(&self.request)
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use flyball_http::Method;
 use flyball_module::{Library, Module, OnPanic};
 
 use super::builtin;
@@ -18,9 +19,8 @@ pub struct ModuleSettings {
     pub library: Option<PathBuf>,
     /// Or the name of a module that is part of the server.
     pub name: Option<String>,
-    /// Whether it is what `digest-path` stands for: it answers POST and PUT alone, and asks nothing
-    /// about its clients.
-    pub of_digest_path: bool,
+    /// Which requests it answers.
+    pub takes: Takes,
     /// When its instance is made.
     pub load: Load,
     /// Whether its calls are taken for such as may block, whatever it says itself (S1, 4.3).
@@ -31,6 +31,26 @@ pub struct ModuleSettings {
     pub options: Vec<(String, String)>,
     /// What [`ModuleSettings::check`] made, so that it is not made twice.
     pub made: Made,
+}
+
+/// Which requests for its path a module answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Takes {
+    /// All of them, and it may ask anything about its clients.
+    #[default]
+    All,
+    /// POST and PUT alone: the path has another meaning besides. It asks nothing about its clients.
+    Uploads,
+}
+
+impl Takes {
+    /// Whether those of this method are among them.
+    pub(super) fn has(self, method: Method) -> bool {
+        match self {
+            Takes::All => true,
+            Takes::Uploads => matches!(method, Method::Post | Method::Put),
+        }
+    }
 }
 
 /// When the instance of a module is made. A shared object is in memory from the start in either
@@ -83,7 +103,7 @@ impl ModuleSettings {
             path: path.to_owned(),
             exact: true,
             name: Some("digest".to_owned()),
-            of_digest_path: true,
+            takes: Takes::Uploads,
             ..ModuleSettings::default()
         }
     }
