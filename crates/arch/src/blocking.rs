@@ -28,7 +28,7 @@ use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive};
 use crate::kernel::{clock, net, readiness};
 use crate::limits::ACCEPT_PAUSE_MS;
-use crate::link::{Held, Pool, Unwatched};
+use crate::links::{Held, Pool, Unwatched};
 use crate::room::Yields;
 use crate::transmit::{Sent, reset_if_cut_short, transmit};
 use crate::worker::{BLOCKING_TICK_MS, Order, Worker};

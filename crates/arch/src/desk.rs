@@ -16,6 +16,7 @@ use flyball_sys::residency::Residency;
 use crate::chunks::{ChunkCounts, Chunks};
 use crate::experiment::Trial;
 use crate::kernel::clock;
+use crate::links::Upstreams;
 use crate::settings::{SendMode, Settings};
 use crate::shared_state::SharedState;
 
@@ -66,6 +67,8 @@ pub struct Desk {
     /// What it does of an experiment; nothing in production.
     pub(crate) trial: Option<Box<Trial>>,
     pub(crate) shared: Arc<SharedState>,
+    /// What its worker's threads share of links.
+    pub(crate) upstreams: Arc<Upstreams>,
     published: Published,
     /// The last change of the limits that was taken over.
     change: u64,
@@ -176,6 +179,7 @@ impl Desk {
             sender,
             trial,
             shared: Arc::clone(shared),
+            upstreams: Arc::default(),
             published: Published::default(),
             // Settings are those of the fork; what changed since is taken over at the first tick.
             change: 0,

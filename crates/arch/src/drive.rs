@@ -15,7 +15,7 @@ use crate::awaited::{Awaited, Client};
 use crate::desk::Desk;
 use crate::kernel::net;
 use crate::limits::READS_PER_TURN;
-use crate::link::{self, Held, Moved, Pool};
+use crate::links::{Held, Moved, Pool, link};
 use crate::transmit::{Sent, transmit};
 
 /// What is known of a client's socket.
@@ -133,7 +133,7 @@ fn drive_untimed<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut 
         connection.held_back(desk);
         connection.needs(&mut needs);
         if let Some(need) = needs.link {
-            manage_link(port, need, connection);
+            manage_link(port, need, connection, desk);
             continue;
         }
         if let Some(ask) = needs.asks.first()
@@ -141,7 +141,7 @@ fn drive_untimed<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut 
         {
             return Turn::Again;
         }
-        match use_link(port, connection, &needs, &mut reads) {
+        match use_link(port, connection, &needs, &mut reads, desk) {
             Moved::Nothing => break,
             Moved::Later => return Turn::Again,
             Moved::Sent | Moved::Received => {}
@@ -150,9 +150,9 @@ fn drive_untimed<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut 
     Turn::Wait(interest, awaited(port, needs.watch))
 }
 
-fn manage_link<P: Port>(port: &mut P, need: LinkNeed, connection: &mut Connection) {
+fn manage_link<P: Port>(port: &mut P, need: LinkNeed, connection: &mut Connection, desk: &Desk) {
     let (held, mut pool) = port.link();
-    link::manage(&mut pool, held, need, connection);
+    link::manage(&mut pool, held, need, connection, desk);
 }
 
 /// What is waited for, with its descriptor.
@@ -166,11 +166,14 @@ fn use_link<P: Port>(
     connection: &mut Connection,
     needs: &Needs,
     reads: &mut u32,
+    desk: &Desk,
 ) -> Moved {
     let Some(Watch { descriptor: None, interest, .. }) = &needs.watch else {
         return Moved::Nothing;
     };
-    let moved = link::moves(port.link().0, *interest, connection, *reads < READS_PER_TURN);
+    let (held, mut pool) = port.link();
+    let may_receive = *reads < READS_PER_TURN;
+    let moved = link::moves(&mut pool, held, *interest, connection, may_receive, desk);
     *reads += u32::from(moved == Moved::Received);
     moved
 }
@@ -277,7 +280,7 @@ fn at_once<P: Port>(
         return Next::Round;
     }
     if let Some(need) = needs.link {
-        manage_link(port, need, connection);
+        manage_link(port, need, connection, desk);
         debug_assert!(has_ended(connection, |needs| needs.link == Some(need)));
         return Next::Round;
     }
@@ -286,7 +289,7 @@ fn at_once<P: Port>(
         let is_done = ask_for(port, connection, ask, desk);
         return if is_done && connection.is_producing() { Next::Others } else { Next::Round };
     }
-    match use_link(port, connection, needs, reads) {
+    match use_link(port, connection, needs, reads, desk) {
         Moved::Nothing => Next::Client,
         Moved::Later => Next::Others,
         Moved::Sent | Moved::Received => Next::Round,

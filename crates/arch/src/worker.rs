@@ -14,6 +14,7 @@ use crate::chunks::Chunks;
 use crate::descriptors::DESCRIPTORS_RESERVED;
 use crate::desk::Desk;
 use crate::kernel::net;
+use crate::links::Upstreams;
 use crate::overload::Overload;
 use crate::rings::Rings;
 use crate::settings::Settings;
@@ -52,6 +53,8 @@ pub struct Worker {
     pub log: LogSender,
     /// Files that are mapped to be sent.
     pub chunks: Arc<Chunks>,
+    /// Its links to servers that answer.
+    pub upstreams: Arc<Upstreams>,
     /// How its rings are made.
     pub rings: Rings,
     /// How it leaves its listening sockets.
@@ -89,6 +92,7 @@ impl Worker {
         let log = RequestLog::new(&self.log);
         let mut desk = Desk::new(service, &self.settings, &self.shared, self.block + block, log);
         desk.sender.chunks = Arc::clone(&self.chunks);
+        desk.upstreams = Arc::clone(&self.upstreams);
         desk.tracer.set_worker(self.index, self.log.slow());
         let Context { service, now, .. } = &mut *desk;
         service.warm(now);

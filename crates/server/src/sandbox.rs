@@ -13,7 +13,7 @@ use flyball_arch::Architecture;
 use flyball_arch::rings::Rings;
 use flyball_arch::settings::AcceptLock;
 use flyball_arch::settings::{SandboxMode, SandboxSettings, Settings};
-use flyball_site::Sites;
+use flyball_site::{Sites, Upstream};
 use flyball_sys::net::Server;
 use flyball_sys::place::{Place, open_by_own_links};
 use flyball_sys::residency::Probe;
@@ -347,19 +347,18 @@ fn grants_of_worker<'a>(
 
 /// The ports of servers that answer. Landlock goes by ports, and not by addresses.
 fn ports_of(sites: &Sites) -> Vec<u16> {
-    let port = |server: &Server| match server {
+    let port = |upstream: &Upstream| match upstream.server() {
         Server::Tcp(address) => Some(address.port()),
         Server::Unix(_) => None,
     };
-    sites.servers().filter_map(port).collect()
+    sites.upstreams().into_iter().filter_map(|upstream| port(upstream)).collect()
 }
 
 /// What connecting to servers that answer takes.
 fn calls_of_servers(sites: &Sites) -> Option<Calls> {
-    let mut servers = sites.servers().peekable();
-    servers.peek()?;
-    let is_unix = servers.all(|server| matches!(server, Server::Unix(_)));
-    Some(if is_unix { Calls::ConnectUnix } else { Calls::Connect })
+    let upstreams = sites.upstreams();
+    let is_unix = upstreams.iter().all(|one| matches!(one.server(), Server::Unix(_)));
+    (!upstreams.is_empty()).then_some(if is_unix { Calls::ConnectUnix } else { Calls::Connect })
 }
 
 /// The directory of the log, in which files are put aside; a device or a pipe only itself.

@@ -47,8 +47,8 @@ mod translate;
 mod variant;
 
 pub use backend::{
-    BackendLimits, CgiSettings, Failure as BackendFailure, Fill, Place, PoolSettings, Relay,
-    ResponderSettings, Spawner, Spool, Upstream, Went, Wire, Wish,
+    BackendLimits, CgiSettings, Failure as BackendFailure, Fill, LinkBounds, NoLink, PoolSettings,
+    Relay, ResponderSettings, Spawner, Spool, Upstream, Went, Wire, Wish,
 };
 pub use compress::{CompressCounts, CompressSettings, Overloaded};
 pub use counts::{AccessCounts, CacheCounts};

@@ -8,7 +8,7 @@ use flyball_http::{Now, OwnedRequest};
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 
-use crate::backend::{Failure, Fill, Relay, Went, Wire};
+use crate::backend::{Failure, Fill, NoLink, Relay, Went, Wire};
 use crate::plan::Plan;
 use crate::service::{Lookup, Service};
 
@@ -107,8 +107,8 @@ pub trait Responder: Debug + Send {
         None
     }
 
-    /// There is no link for it.
-    fn has_no_link(&mut self, _: Failure, _: &str) {}
+    /// It has its link, which was used before if that `was_idle`; or there is none for it.
+    fn linked(&mut self, _was_idle: Result<bool, NoLink>, _: &Now) {}
 
     /// Whether the link that it has left may be kept for another request.
     fn keeps_link(&self) -> bool {
@@ -157,9 +157,7 @@ impl Responder for Relay {
     }
 
     fn advance(&mut self, wants: Wants, service: &mut Service, now: &Now) -> Went {
-        if self.is_to_be_linked() {
-            self.link_up(now);
-        }
+        self.start_when_gathered(now);
         match self.coded.take() {
             Some(mut coded) => {
                 let went = coded.advance(self, wants.piece, service.spool(), now);
@@ -217,8 +215,8 @@ impl Responder for Relay {
         self.wire_mut()
     }
 
-    fn has_no_link(&mut self, failure: Failure, why: &str) {
-        self.fail(failure, why);
+    fn linked(&mut self, was_idle: Result<bool, NoLink>, now: &Now) {
+        self.linked(was_idle, now);
     }
 
     fn keeps_link(&self) -> bool {

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use super::random::Random;
 use crate::chunks::Chunks;
+use crate::links::Upstreams;
 use crate::rings::Rings;
 use crate::settings::{Events, SendMode, Settings};
 use crate::shared_state::SharedState;
@@ -116,6 +117,7 @@ pub(super) fn worker(settings: Settings, blocks: usize) -> (Worker, Arc<OwnedFd>
         shares_listeners: false,
         chunks: Chunks::of(&settings),
         settings: Arc::new(settings),
+        upstreams: Upstreams::of(&content().sites),
         sites: Arc::clone(&content().sites),
         shared: Arc::new(SharedState::new(blocks).expect("memory is left")),
         block: 0,

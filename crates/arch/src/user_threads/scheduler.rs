@@ -20,7 +20,7 @@ use super::schedule::{Node, Schedule};
 use crate::accept::Ended;
 use crate::awaited::{Awaited, BackendWatch};
 use crate::limits::WAIT_MS_MAX;
-use crate::link::Held;
+use crate::links::Held;
 use crate::phases::DiskWork;
 use crate::room::{self, Yields};
 use crate::settings::Settings;

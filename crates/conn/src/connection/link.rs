@@ -4,9 +4,10 @@
 use std::io;
 use std::sync::Arc;
 
-use flyball_site::{BackendFailure, Place, Responder, Upstream, Wire, Wish};
+use flyball_site::{NoLink, Responder, Upstream, Wire, Wish};
 
 use super::Connection;
+use crate::context::Context;
 use crate::needs::LinkNeed;
 
 /// The link of a connection.
@@ -56,26 +57,30 @@ impl Connection {
         }
     }
 
-    /// Where the link leads that it wants, and its place; `None` in the place of the one that it
-    /// has. Then [`Connection::linked`].
-    pub fn link_to(&mut self) -> Option<(Arc<Upstream>, Option<Place>)> {
-        let wire = self.wire_mut()?;
-        Some((Arc::clone(wire.upstream()), wire.take_place()))
+    /// Where the link leads that it wants, in the place of the one that it has; then
+    /// [`Connection::linked`], or [`Connection::link_queued`] before that.
+    pub fn link_to(&self) -> Option<&Arc<Upstream>> {
+        Some(self.wire()?.upstream())
+    }
+
+    /// As many links are in use as may be: it waits for one, and has that wait in its place.
+    pub fn link_queued(&mut self) {
+        (self.again, self.link) = (true, Link::Used);
+        if let Some(wire) = self.wire_mut() {
+            wire.queued_up();
+        }
     }
 
     /// It has its link, which was used before if that `was_idle`; or there is none for it.
-    pub fn linked(&mut self, was_idle: Result<bool, (BackendFailure, String)>) {
+    pub fn linked(&mut self, was_idle: Result<bool, NoLink>, cx: &Context) {
         self.again = true;
-        match (was_idle, self.responder_mut()) {
-            (Ok(was_idle), Some(responder)) => {
-                if let Some(wire) = responder.wire_mut() {
-                    wire.linked(was_idle);
-                }
-                self.link = Link::Used;
-            }
-            (Ok(_), None) => self.link = Link::Left { keeps: false },
-            (Err((failure, why)), Some(responder)) => responder.has_no_link(failure, &why),
-            (Err(_), None) => {}
+        self.link = match (&was_idle, self.responder().is_some()) {
+            (Ok(_), true) => Link::Used,
+            (Ok(_), false) => Link::Left { keeps: false },
+            (Err(_), _) => Link::None,
+        };
+        if let Some(responder) = self.responder_mut() {
+            responder.linked(was_idle, &cx.now);
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 
 use flyball_arch::chunks::Chunks;
 use flyball_arch::descriptors::connections_that_fit;
+use flyball_arch::links::Upstreams;
 use flyball_arch::registry;
 use flyball_arch::restart::{
     EARLY_ENDS_MAX, EarlyEnds, RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN,
@@ -414,6 +415,7 @@ impl Master {
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
             log: log.of_worker(index),
             chunks: Chunks::of(&settings),
+            upstreams: Upstreams::of(&server.setup.sites),
             leaving: Leaving::seen_at(accepting, self.generation.lends_listeners),
             rings: server.setup.confinement.rings(),
             settings,

@@ -42,7 +42,7 @@ pub(super) fn begin(
     params: Environment,
     repeats: bool,
     name: String,
-) -> Result<Box<dyn Link>, (Failure, String)> {
+) -> Box<dyn Link> {
     let keeps = upstream.keeps();
     let mut link = upstream.requests.take().unwrap_or_default();
     let FastCgi { mut said, spare: mut queue, .. } = std::mem::take(&mut *link);
@@ -50,9 +50,9 @@ pub(super) fn begin(
     queue.clear();
     records::write_request(&params, keeps, &mut queue);
     upstream.environments.keep(params);
-    let wire = Some(Wire::new(upstream, queue, repeats)?);
+    let wire = Some(Wire::new(upstream, queue, repeats));
     *link = FastCgi { wire, said, keeps, ..FastCgi::default() };
-    Ok(link)
+    link
 }
 
 impl FastCgi {

@@ -13,12 +13,11 @@ use flyball_sys::sandbox::Rights;
 
 use super::environment::Environment;
 use super::manager::PoolRule;
-use super::places::Places;
 use super::relay::Relay;
 use super::settings::{BackendLimits, CgiSettings, ResponderSettings};
 use super::spawner::{Rule, Spawner, check};
 use super::start::{Start, To};
-use super::upstream::Upstream;
+use super::upstream::{LinkBounds, Upstream};
 use crate::path::{self, ENCODED_SLASH};
 use crate::routes::SiteRoutes;
 use crate::settings::SiteSettings;
@@ -120,6 +119,7 @@ impl Gates {
         rights: &Rights,
     ) -> io::Result<(Vec<Gates>, Option<Arc<Spawner>>)> {
         let (mut rules, mut pools) = (Vec::new(), Vec::new());
+        let mut upstreams = 0..;
         let directory = private_directory()?;
         let mut all = Vec::new();
         for site in sites {
@@ -139,7 +139,10 @@ impl Gates {
                 let mark = pool.as_ref().map(|pool| pool.mark.clone());
                 pools.extend(pool);
                 let root = site.root.as_deref().unwrap_or(Path::new(""));
-                gates.extend(Gate::of_server(&responder, mark, table == "scgi", root));
+                let upstream = |server, bounds| {
+                    Upstream::new(upstreams.next().unwrap_or(0), server, mark, bounds)
+                };
+                gates.extend(Gate::of_server(&responder, upstream, table == "scgi", root));
             }
             gates.sort_by_key(|gate: &Gate| {
                 (std::cmp::Reverse(gate.path.len()), gate.extensions.is_empty())
@@ -158,11 +161,11 @@ impl Gates {
         self.gates.is_empty()
     }
 
-    /// Where the servers listen that workers connect to.
-    pub(crate) fn servers(&self) -> impl Iterator<Item = &Server> {
+    /// The servers that workers connect to.
+    pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
         self.gates.iter().filter_map(|gate| match &gate.way {
             Way::Program(_) => None,
-            Way::Server(reached) => Some(reached.upstream.server()),
+            Way::Server(reached) => Some(&reached.upstream),
         })
     }
 
@@ -230,13 +233,14 @@ impl Gate {
     /// `None` when nobody has said where the server is.
     fn of_server(
         settings: &ResponderSettings,
-        mark: Option<Mark>,
+        upstream: impl FnOnce(Server, LinkBounds) -> Upstream,
         is_scgi: bool,
         root: &Path,
     ) -> Option<Gate> {
-        let idle_links = if is_scgi { 0 } else { settings.idle_links };
-        let places = Places::new(settings.links_max, settings.queue_max);
-        let upstream = Upstream::new(settings.server.clone()?, idle_links, places).of_mark(mark);
+        let idle_max = if is_scgi { 0 } else { settings.idle_links };
+        let (links_max, queue_max) = (settings.links_max, settings.queue_max);
+        let bounds = LinkBounds { idle_max, links_max, queue_max };
+        let upstream = upstream(settings.server.clone()?, bounds);
         Some(Gate {
             path: settings.path.trim_end_matches('/').to_owned(),
             extensions: dotted(&settings.extensions),

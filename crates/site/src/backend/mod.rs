@@ -13,7 +13,6 @@ mod errors;
 mod fastcgi;
 mod gates;
 mod manager;
-mod places;
 mod pool;
 mod records;
 mod relay;
@@ -30,14 +29,13 @@ mod upstream;
 mod wire;
 
 pub use manager::PoolSettings;
-pub use places::Place;
 pub use records::{Ended, Reader as RecordReader};
 pub use relay::{Fill, Relay, Went};
 pub use reply::{Reply, SentFile, head_len};
 pub use settings::{BackendLimits, CgiSettings, ResponderSettings};
 pub use spawner::Spawner;
 pub use spool::Spool;
-pub use upstream::Upstream;
+pub use upstream::{LinkBounds, NoLink, Upstream};
 pub use wire::{Wire, Wish};
 
 pub(crate) use coded::CodedAnswer;
@@ -161,8 +159,7 @@ pub(crate) trait Link: std::fmt::Debug + Send {
 
     /// What must be waited for before more can be pushed or, if it is wanted, pulled.
     fn awaited(&mut self, _pulls: bool) -> Option<(Arc<Owned>, Interest)> {
-        let turn = self.wire()?.turn()?;
-        Some((Arc::clone(turn), Interest::READ))
+        None
     }
 
     /// The answer has ended, or the rest is not wanted: the program may go on by itself. Whether

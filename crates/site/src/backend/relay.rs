@@ -21,6 +21,7 @@ use super::request::name_of;
 use super::settings::BackendLimits;
 use super::spool::Spool;
 use super::start::{Start, told_len};
+use super::upstream::NoLink;
 use super::wire::Wire;
 use super::{Failure, Flow, Link, Stage};
 use crate::plan::Plan;
@@ -261,28 +262,33 @@ impl Relay {
         }
     }
 
-    /// Whether its program is still to be asked for: since the request body has just become whole,
-    /// or when the link of another request has ended.
-    pub(crate) fn is_to_be_linked(&self) -> bool {
-        match &self.link {
-            Some(link) => stage_of(&**link) == Stage::Queued,
-            None => self.start.is_some() && self.body.is_gathered(),
+    /// Asks for its program, once the request body is whole.
+    pub(crate) fn start_when_gathered(&mut self, now: &Now) {
+        if self.link.is_some() || !self.body.is_gathered() {
+            return;
         }
-    }
-
-    /// Asks for its program, or takes its place among the links if it is its turn.
-    pub(crate) fn link_up(&mut self, now: &Now) {
         if let Some(mut start) = self.start.take() {
             if told_len(&self.request).is_none() {
                 start.measured(self.body.len());
             }
             self.begin(*start);
             (self.began_ms, self.link_ms, self.since_ms) = (now.ms(), now.ms(), now.ms());
-            return;
         }
-        let wire = self.link.as_mut().and_then(|link| link.wire_mut());
-        if wire.is_some_and(Wire::take_turn) {
-            (self.link_ms, self.since_ms) = (now.ms(), now.ms());
+    }
+
+    /// It has its link, which was used before if that `was_idle`; or there is none for it.
+    pub(crate) fn linked(&mut self, was_idle: Result<bool, NoLink>, now: &Now) {
+        match was_idle {
+            Ok(was_idle) => {
+                (self.link_ms, self.since_ms) = (now.ms(), now.ms());
+                if let Some(wire) = self.wire_mut() {
+                    wire.linked(was_idle);
+                }
+            }
+            Err(error) => {
+                let (failure, why) = error.why();
+                self.fail(failure, &why);
+            }
         }
     }
 

@@ -19,12 +19,9 @@ struct Scgi {
 }
 
 /// Begins a request, whose variables tell how long the body is. Never blocks.
-pub(super) fn begin(
-    upstream: &Arc<Upstream>,
-    variables: &Environment,
-) -> Result<Box<dyn Link>, (Failure, String)> {
-    let wire = Wire::new(upstream, request(variables), false)?;
-    Ok(Box::new(Scgi { wire, ended: false, output: 0 }))
+pub(super) fn begin(upstream: &Arc<Upstream>, variables: &Environment) -> Box<dyn Link> {
+    let wire = Wire::new(upstream, request(variables), false);
+    Box::new(Scgi { wire, ended: false, output: 0 })
 }
 
 /// The variables as a netstring: the length of the body first, and that this is SCGI.

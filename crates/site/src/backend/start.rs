@@ -51,7 +51,7 @@ impl Start {
             To::Program { spawner, rule, below } => {
                 cgi::begin(&spawner, rule, below, environment, request, id)
             }
-            To::Server { upstream, is_scgi: true } => scgi::begin(&upstream, &environment),
+            To::Server { upstream, is_scgi: true } => Ok(scgi::begin(&upstream, &environment)),
             To::Server { upstream, is_scgi: false } => {
                 // RFC 9110, section 9.2.2.
                 let repeats = matches!(
@@ -59,7 +59,7 @@ impl Start {
                     Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete
                 );
                 let name = name_of("fastcgi", request, id);
-                fastcgi::begin(&upstream, environment, repeats, name)
+                Ok(fastcgi::begin(&upstream, environment, repeats, name))
             }
         }
     }

@@ -1,31 +1,25 @@
-//! A server that answers requests: where it listens, and the links to it that nobody uses.
+//! A server that answers requests: where it is reached, and how many links may lead there. Who drives
+//! connections has the links.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use flyball_sys::net::{self, Server};
-use flyball_sys::owned::Owned;
 use flyball_sys::responder::Mark;
 
 use super::Failure;
 use super::environment::Environment;
 use super::fastcgi::FastCgi;
-use super::places::Places;
 use super::spares::Spares;
 
-/// Where a link gets its socket from: one for each rule, shared by the threads of a process. Each
-/// worker has links of its own, since they are made after the fork.
+/// Where links lead: one for each table, shared by the threads of a process.
 #[derive(Debug)]
 pub struct Upstream {
+    /// Among those of all sites.
+    number: usize,
     server: Server,
-    /// What is asked, where this server starts what answers: only sockets that have this mark.
     mark: Option<Mark>,
-    /// The one that was used last at the end: the others grow old and are closed by the server.
-    idle: Mutex<Vec<Arc<Owned>>>,
-    idle_max: usize,
-    /// Places of links that are in use.
-    pub(super) places: Arc<Places>,
-    /// What nobody receives into at the moment: one for each thread that ever did.
+    bounds: LinkBounds,
+    /// What is not received into at the moment: one for each thread that ever did.
     pub(super) buffers: Spares<Vec<u8>>,
     /// Variables of requests that are on their way.
     pub(super) environments: Spares<Environment>,
@@ -33,74 +27,89 @@ pub struct Upstream {
     pub(super) requests: Spares<Box<FastCgi>>,
 }
 
+/// How many links lead to an upstream, per worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkBounds {
+    /// Links that are kept for another request.
+    pub idle_max: usize,
+    /// Links that are in use; `None` is no limit.
+    pub links_max: Option<usize>,
+    /// Requests that wait for one.
+    pub queue_max: usize,
+}
+
+/// Why there is no link.
+#[derive(Debug)]
+pub enum NoLink {
+    /// As many are in use as may be, and as many requests wait.
+    Full,
+    /// It cannot be opened.
+    Refused(io::Error),
+    /// What is there is not what this server has made: it is told nothing.
+    Foreign(&'static str),
+}
+
 impl Upstream {
-    pub(super) fn new(server: Server, idle_max: usize, places: Arc<Places>) -> Upstream {
+    /// Where the server starts what answers, only sockets of that `mark` are told anything, wherever
+    /// the name leads.
+    pub(super) fn new(
+        number: usize,
+        server: Server,
+        mark: Option<Mark>,
+        bounds: LinkBounds,
+    ) -> Upstream {
         Upstream {
+            number,
             server,
-            mark: None,
-            idle: Mutex::default(),
-            idle_max,
-            places,
+            mark,
+            bounds,
             buffers: Spares::default(),
             environments: Spares::default(),
             requests: Spares::default(),
         }
     }
 
-    /// The same where this server starts what answers: only sockets of this mark are told anything,
-    /// wherever the name leads.
-    pub(super) fn of_mark(self, mark: Option<Mark>) -> Upstream {
-        Upstream { mark, ..self }
+    /// Its number among those of all sites, from 0.
+    pub fn number(&self) -> usize {
+        self.number
     }
 
     /// Where it listens.
-    pub(super) fn server(&self) -> &Server {
+    pub fn server(&self) -> &Server {
         &self.server
+    }
+
+    /// What its sockets have, if this server makes them.
+    pub fn mark(&self) -> Option<&Mark> {
+        self.mark.as_ref()
+    }
+
+    /// How many links lead there.
+    pub fn bounds(&self) -> LinkBounds {
+        self.bounds
     }
 
     /// Whether links are kept after an answer.
     pub(super) fn keeps(&self) -> bool {
-        self.idle_max > 0
-    }
-
-    /// Links that may be kept.
-    pub fn idle_max(&self) -> usize {
-        self.idle_max
-    }
-
-    /// A link that has been used before and that the server has not closed.
-    pub fn take_idle(&self) -> Option<Arc<Owned>> {
-        if !self.keeps() {
-            return None;
-        }
-        loop {
-            let socket = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
-            // Anything that came was asked for by nobody.
-            if net::has_input(&*socket).is_none() {
-                return Some(socket);
-            }
-        }
-    }
-
-    /// Keeps a link for another request, if there is room.
-    pub fn keep(&self, socket: Arc<Owned>) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < self.idle_max {
-            idle.push(socket);
-        }
-    }
-
-    /// Begins to connect. Never blocks: what becomes of it is seen by the first send.
-    pub fn connect(&self) -> Result<Arc<Owned>, (Failure, String)> {
-        let socket = net::begin_to_connect(&self.server).map_err(|error| not_connected(&error))?;
-        if let Some(mark) = &self.mark {
-            mark.check(&socket).map_err(|why| (Failure::Down, why.into()))?;
-        }
-        Ok(Arc::new(socket))
+        self.bounds.idle_max > 0
     }
 }
 
-/// Why nobody is there to be asked.
+impl NoLink {
+    /// What that means for a request, and what the log says.
+    pub(super) fn why(&self) -> (Failure, String) {
+        match self {
+            NoLink::Full => {
+                let why = "as many links to its server are in use as may be, and as many wait";
+                (Failure::Busy, why.into())
+            }
+            NoLink::Refused(error) => not_connected(error),
+            NoLink::Foreign(why) => (Failure::Down, (*why).into()),
+        }
+    }
+}
+
+/// Why it is not reached.
 pub(super) fn not_connected(error: &io::Error) -> (Failure, String) {
     let failure = match error.kind() {
         // The queue of a server at a Unix-domain socket is full.
@@ -109,40 +118,4 @@ pub(super) fn not_connected(error: &io::Error) -> (Failure, String) {
         _ => Failure::Down,
     };
     (failure, format!("its server cannot be reached: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-    use std::os::unix::net::UnixListener;
-
-    #[test]
-    fn as_many_links_are_kept_as_may_be_and_none_that_has_ended_or_has_something_to_say() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("socket");
-        let listener = UnixListener::bind(&path).unwrap();
-        let upstream = Upstream::new(Server::Unix(path.clone()), 3, Places::new(None, 0));
-        let mut theirs = Vec::new();
-        for _ in 0..4 {
-            upstream.keep(upstream.connect().unwrap());
-            theirs.push(listener.accept().unwrap().0);
-        }
-        let has_ended = |mut far: &std::os::unix::net::UnixStream| {
-            far.set_nonblocking(true).unwrap();
-            matches!(std::io::Read::read(&mut far, &mut [0]), Ok(0))
-        };
-        assert_eq!(theirs.iter().map(has_ended).collect::<Vec<_>>(), [false, false, false, true]);
-        theirs[2].write_all(b"x").unwrap();
-        drop(theirs.remove(1));
-        let first = upstream.take_idle().expect("the first is as it was");
-        assert!(upstream.take_idle().is_none());
-        drop(first);
-        assert!(has_ended(&theirs[0]));
-        drop(listener);
-        let (failure, why) = upstream.connect().unwrap_err();
-        assert_eq!(failure, Failure::Down, "{why}");
-        std::fs::remove_file(path).unwrap();
-        assert_eq!(upstream.connect().unwrap_err().0, Failure::Down);
-    }
 }

@@ -6,10 +6,8 @@
 use std::io;
 use std::sync::Arc;
 
-use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 
-use super::places::{Entry, Place, Waiting};
 use super::upstream::{Upstream, not_connected};
 use super::{BODY_QUEUED_MAX, Failure, PIECE_BYTES, Stage};
 
@@ -34,12 +32,12 @@ pub enum Wish {
 }
 
 /// How far a request has got.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// As many links are in use as may be.
-    Queued(Waiting),
-    /// It may have one, at this place; one that it was given goes with its place.
-    Wanted(Option<Place>),
+    /// It wants a link.
+    Wanted,
+    /// As many are in use as may be: it waits for one.
+    Queued,
     /// It has one.
     Linked,
 }
@@ -76,22 +74,10 @@ pub struct Wire {
 impl Wire {
     /// One that wants a link, with what shall be sent first. `repeats` says that the request may be
     /// made twice.
-    pub(super) fn new(
-        upstream: &Arc<Upstream>,
-        queue: Vec<u8>,
-        repeats: bool,
-    ) -> Result<Wire, (Failure, String)> {
-        let reach = match upstream.places.enter().map_err(|error| not_connected(&error))? {
-            Entry::Now(place) => Reach::Wanted(Some(place)),
-            Entry::Later(waiting) => Reach::Queued(waiting),
-            Entry::Full => {
-                let why = "as many links to its server are in use as may be, and as many wait";
-                return Err((Failure::Busy, why.into()));
-            }
-        };
-        Ok(Wire {
+    pub(super) fn new(upstream: &Arc<Upstream>, queue: Vec<u8>, repeats: bool) -> Wire {
+        Wire {
             upstream: Arc::clone(upstream),
-            reach,
+            reach: Reach::Wanted,
             queue,
             at: 0,
             inbox: Vec::new(),
@@ -104,14 +90,14 @@ impl Wire {
             broken: None,
             reached: false,
             heard: false,
-        })
+        }
     }
 
     /// What it wants of its link. Pure: a wish stays until a call ends it.
     pub fn wish(&self) -> Option<Wish> {
         match self.reach {
-            Reach::Queued(_) => None,
-            Reach::Wanted(_) => Some(Wish::Open),
+            Reach::Wanted => Some(Wish::Open),
+            Reach::Queued => Some(Wish::Use(Interest::READ)),
             Reach::Linked => {
                 let has_all = self.came > 0 || self.ended.is_some();
                 let (read, write) = (self.reads && !has_all, self.queued() > 0);
@@ -125,16 +111,13 @@ impl Wire {
         &self.upstream
     }
 
-    /// The place of the link that is to be opened; `None` where it is to take the place of another.
-    pub fn take_place(&mut self) -> Option<Place> {
-        match &mut self.reach {
-            Reach::Wanted(place) => place.take(),
-            _ => None,
-        }
+    /// It waits for a link until one is free.
+    pub fn queued_up(&mut self) {
+        self.reach = Reach::Queued;
     }
 
     /// It has a link, which was used before if it `was_idle`.
-    pub fn linked(&mut self, was_idle: bool) {
+    pub(super) fn linked(&mut self, was_idle: bool) {
         (self.reach, self.was_idle) = (Reach::Linked, was_idle);
     }
 
@@ -183,25 +166,9 @@ impl Wire {
     /// How far it has got.
     pub(super) fn stage(&self) -> Stage {
         match self.reach {
-            Reach::Queued(_) => Stage::Queued,
+            Reach::Queued => Stage::Queued,
             Reach::Linked if self.reached || self.queued() == 0 => Stage::Linked,
-            Reach::Linked | Reach::Wanted(_) => Stage::Connecting,
-        }
-    }
-
-    /// Takes the place that it waited for, if it is its turn; whether it is.
-    pub(super) fn take_turn(&mut self) -> bool {
-        let Reach::Queued(waiting) = &self.reach else { return false };
-        let Some(place) = waiting.turn() else { return false };
-        self.reach = Reach::Wanted(Some(place));
-        true
-    }
-
-    /// What can be read when that is so.
-    pub(super) fn turn(&self) -> Option<&Arc<Owned>> {
-        match &self.reach {
-            Reach::Queued(waiting) => Some(waiting.descriptor()),
-            _ => None,
+            Reach::Linked | Reach::Wanted => Stage::Connecting,
         }
     }
 
@@ -292,7 +259,7 @@ impl Wire {
         if !self.may_repeat() && !untouched {
             return false;
         }
-        self.reach = Reach::Wanted(None);
+        self.reach = Reach::Wanted;
         (self.was_idle, self.at, self.broken) = (false, 0, None);
         true
     }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use flyball_http::{Method, Name, Now, Request, Status};
-use flyball_sys::net::Server;
 
 use super::modules::{frame_without_content, has_no_content};
 use super::{Answer, Body, Lookup, Service, Site, Sites, carried};
-use crate::backend::{Failure, Outcome, Relay, Reply, Spool};
+use crate::backend::{Failure, Outcome, Relay, Reply, Spool, Upstream};
 
 /// How often one request may be sent elsewhere by programs.
 const REDIRECTS_MAX: u8 = 10;
@@ -23,9 +22,11 @@ impl Site {
 }
 
 impl Sites {
-    /// Where the servers listen that answer for any of the sites.
-    pub fn servers(&self) -> impl Iterator<Item = &Server> {
-        self.sites.iter().flat_map(|site| site.gates.servers())
+    /// The servers that answer for any of the sites, in the order of their numbers.
+    pub fn upstreams(&self) -> Vec<&Arc<Upstream>> {
+        let mut all: Vec<_> = self.sites.iter().flat_map(|site| site.gates.upstreams()).collect();
+        all.sort_by_key(|upstream| upstream.number());
+        all
     }
 
     /// Has long bodies wait in this place. To be called before the first fork.

@@ -25,6 +25,7 @@ use flyball_sys::wake::Wake;
 use crate::chunks::Chunks;
 use crate::descriptors::connections_that_fit;
 use crate::helpers::Inline;
+use crate::links::Upstreams;
 use crate::phases::Phases;
 use crate::restart::{EarlyEnds, RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN};
 use crate::settings::Settings;
@@ -298,6 +299,7 @@ impl Group {
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
             log: log.of_worker(index),
             chunks: Chunks::of(settings),
+            upstreams: Upstreams::of(sites),
             rings: self.worker.rings,
             leaving: Leaving::by_leader(),
         }

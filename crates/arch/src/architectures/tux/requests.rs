@@ -19,7 +19,7 @@ use flyball_sys::uring::{Completion, Mode, Ring};
 use crate::awaited::{Awaited, BackendPoll};
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, receive, resume};
-use crate::link::{Held, Pool, Unwatched};
+use crate::links::{Held, Pool, Unwatched};
 use crate::pool::BlockingPool;
 use crate::room::{self, Yields};
 use crate::slots::{FIRST_RESERVED, Slots, Token};

@@ -40,7 +40,7 @@ use self::slot::Slot;
 use crate::architecture::{Architecture, Sockets};
 use crate::desk::Desk;
 use crate::limits::WAIT_MS_MAX;
-use crate::link;
+use crate::links::link;
 use crate::rings;
 use crate::settings::Settings;
 use crate::slots::{Slots, Token};
@@ -304,7 +304,7 @@ impl Loop {
                 slot.plan = slot.connection.take_plan(ask);
                 continue;
             }
-            if link::serve(&mut slot.link, &needs, &mut slot.connection)
+            if link::serve(&mut slot.link, &needs, &mut slot.connection, desk)
                 || operations.start(&needs, slot, token, desk)
             {
                 continue;

@@ -16,7 +16,7 @@ use flyball_sys::uring::{
 use super::slot::{Purpose, Receiving, Reference, Slot};
 use crate::awaited::{Awaited, BACKEND};
 use crate::desk::Desk;
-use crate::link;
+use crate::links::link;
 use crate::pool::BlockingPool;
 use crate::settings::CompletionOrder;
 use crate::slots::{FIRST_RESERVED, Token};
@@ -136,7 +136,7 @@ impl Operations {
         loop {
             slot.connection.held_back(desk);
             slot.connection.needs(&mut needs);
-            if !link::serve(&mut slot.link, &needs, &mut slot.connection) {
+            if !link::serve(&mut slot.link, &needs, &mut slot.connection, desk) {
                 break;
             }
         }

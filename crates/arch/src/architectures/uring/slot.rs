@@ -11,7 +11,7 @@ use flyball_sys::uring::Socket;
 use super::pieces::Pieces;
 use crate::awaited::BackendPoll;
 use crate::desk::Desk;
-use crate::link::Held;
+use crate::links::Held;
 
 /// What a disk operation is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use flyball_sys::owned::Owned;
 use crate::awaited::Awaited;
 use crate::desk::Desk;
 use crate::drive::Ready;
-use crate::link::Held;
+use crate::links::Held;
 use crate::worker::Order;
 
 /// A connection and what the stages know about it.

@@ -15,7 +15,7 @@ use super::queue::Queue;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready};
 use crate::kernel::net;
-use crate::link::{Held, Pool, Unwatched};
+use crate::links::{Held, Pool, Unwatched};
 use crate::transmit::{Sent, transmit};
 
 /// What Read does: it receives and parses; the rest is Write's.

@@ -10,7 +10,7 @@ use flyball_sys::wake::Wake;
 
 /// The places of the links to one server, shared by the threads of a process.
 #[derive(Debug)]
-pub struct Places {
+pub(crate) struct Places {
     /// `None` is no limit.
     most: Option<usize>,
     queue_max: usize,
@@ -33,7 +33,7 @@ struct Waiter {
 
 /// What becomes of who asks for a place.
 #[derive(Debug)]
-pub(super) enum Entry {
+pub(crate) enum Entry {
     /// One was free.
     Now(Place),
     /// It waits for its turn.
@@ -44,17 +44,17 @@ pub(super) enum Entry {
 
 /// A place, until it is dropped.
 #[derive(Debug)]
-pub struct Place(Arc<Places>);
+pub(crate) struct Place(Arc<Places>);
 
 /// Somebody who waits for a place, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     places: Arc<Places>,
     waiter: Arc<Waiter>,
 }
 
 impl Places {
-    pub(super) fn new(most: Option<usize>, queue_max: usize) -> Arc<Places> {
+    pub(crate) fn new(most: Option<usize>, queue_max: usize) -> Arc<Places> {
         Arc::new(Places { most, queue_max, state: Mutex::default() })
     }
 
@@ -66,7 +66,7 @@ impl Places {
     ///
     /// # Errors
     /// When descriptors are out.
-    pub(super) fn enter(self: &Arc<Places>) -> io::Result<Entry> {
+    pub(crate) fn enter(self: &Arc<Places>) -> io::Result<Entry> {
         let Some(most) = self.most else { return Ok(Entry::Now(Place(Arc::clone(self)))) };
         let mut state = self.state();
         if state.used < most {
@@ -105,13 +105,13 @@ impl Drop for Place {
 
 impl Waiting {
     /// The place, once it is there.
-    pub(super) fn turn(&self) -> Option<Place> {
+    pub(crate) fn turn(&self) -> Option<Place> {
         let granted = self.waiter.granted.swap(false, Relaxed);
         granted.then(|| Place(Arc::clone(&self.places)))
     }
 
     /// What can be read when it is there.
-    pub(super) fn descriptor(&self) -> &Arc<Owned> {
+    pub(crate) fn descriptor(&self) -> &Arc<Owned> {
         self.waiter.wake.descriptor()
     }
 }

@@ -9,8 +9,9 @@ use flyball_site::Upstream;
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{Event, Interest, Readiness};
 
+use super::link::{Held, Link, Pool};
+use super::shared::Upstreams;
 use crate::awaited::Awaited;
-use crate::link::{Held, Link, Pool};
 use crate::slots::{Slots, Token};
 
 /// Marks, in the bits of a token, events of a link; slots never have so high a number.
@@ -129,7 +130,7 @@ impl Links {
     /// A connection is over, and with it its link.
     pub(crate) fn abandon(&mut self, held: Held, connection: Token, mechanism: &mut dyn Readiness) {
         if let Some(link) = held {
-            LinksOf { links: self, connection }.leave(link, false);
+            LinksOf { links: self, connection }.let_go(link, false);
             self.settle(mechanism);
         }
     }
@@ -210,31 +211,15 @@ pub(crate) struct LinksOf<'a> {
     pub(crate) connection: Token,
 }
 
-impl Pool for LinksOf<'_> {
-    fn take(&mut self, upstream: &Arc<Upstream>) -> Held {
-        let Links { table, resting, .. } = &mut *self.links;
-        let at = resting.iter().rposition(|token| {
-            table.find(*token).is_some_and(|one| one.link_to(upstream).is_some())
-        })?;
-        let token = resting.remove(at);
-        let watched = table.find(token)?;
-        let user = std::mem::replace(&mut watched.user, User::Connection(self.connection));
-        match user {
-            User::None(mut link) => {
-                (link.watched, link.write) = (Some(token), true);
-                Some(link)
-            }
-            User::Connection(_) => None,
-        }
-    }
-
-    fn leave(&mut self, mut link: Box<Link>, keeps: bool) {
+impl LinksOf<'_> {
+    /// Keeps a link for another request, or closes it.
+    fn let_go(&mut self, mut link: Box<Link>, keeps: bool) {
         let links = &mut *self.links;
         let token = link.watched.take();
         let watched = token.and_then(|token| links.table.find(token));
         let may_rest = link.is_quiet() && watched.is_none_or(|one| one.may_rest());
         let keeps = keeps && may_rest && !links.is_closing;
-        if !keeps || links.resting_at(&link.upstream) >= link.upstream.idle_max() {
+        if !keeps || links.resting_at(&link.upstream) >= link.upstream.bounds().idle_max {
             if let Some(token) = token {
                 links.table.remove(token);
                 links.news.push(News::Closed(Arc::clone(&link.socket)));
@@ -251,6 +236,29 @@ impl Pool for LinksOf<'_> {
             None => links.news.push(News::Rests(link)),
         }
         drop(place);
+    }
+}
+
+impl Pool for LinksOf<'_> {
+    fn take(&mut self, upstream: &Arc<Upstream>, _: &Upstreams) -> Held {
+        let Links { table, resting, .. } = &mut *self.links;
+        let at = resting.iter().rposition(|token| {
+            table.find(*token).is_some_and(|one| one.link_to(upstream).is_some())
+        })?;
+        let token = resting.remove(at);
+        let watched = table.find(token)?;
+        let user = std::mem::replace(&mut watched.user, User::Connection(self.connection));
+        match user {
+            User::None(mut link) => {
+                (link.watched, link.write) = (Some(token), true);
+                Some(link)
+            }
+            User::Connection(_) => None,
+        }
+    }
+
+    fn leave(&mut self, link: Box<Link>, keeps: bool, _: &Upstreams) {
+        self.let_go(link, keeps);
     }
 
     fn woke(&mut self, link: &mut Link) {

@@ -4,11 +4,14 @@ use std::io;
 use std::sync::Arc;
 
 use flyball_conn::{Connection, LinkNeed, Needs, Watch};
-use flyball_site::{Place, Upstream};
+use flyball_site::{NoLink, Upstream};
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 
+use super::places::{Entry, Place, Waiting};
+use super::shared::Upstreams;
 use crate::awaited::Awaited;
+use crate::desk::Desk;
 use crate::kernel::net;
 use crate::slots::Token;
 
@@ -17,8 +20,7 @@ use crate::slots::Token;
 pub(crate) struct Link {
     pub(crate) socket: Arc<Owned>,
     pub(crate) upstream: Arc<Upstream>,
-    /// Its place among the links that are in use: another's when it is left.
-    place: Option<Place>,
+    place: At,
     /// Reading may find something.
     pub(crate) read: bool,
     /// There may be room.
@@ -29,14 +31,25 @@ pub(crate) struct Link {
     pub(crate) watched: Option<Token>,
 }
 
+/// Its place among the links that are in use, which is another's when that is dropped.
+#[derive(Debug)]
+enum At {
+    /// It is at rest.
+    None,
+    /// It is in use.
+    Place(Place),
+    /// It is none yet: its socket tells when there is a place for it.
+    Queue(Waiting),
+}
+
 /// Where a connection has its link, if it has one: few do.
 pub(crate) type Held = Option<Box<Link>>;
 
 impl Link {
     /// A link by this socket.
     pub(crate) fn new(socket: Arc<Owned>, upstream: Arc<Upstream>) -> Box<Link> {
-        let (read, hangup) = (false, false);
-        Box::new(Link { socket, upstream, place: None, read, write: true, hangup, watched: None })
+        let (place, read, hangup) = (At::None, false, false);
+        Box::new(Link { socket, upstream, place, read, write: true, hangup, watched: None })
     }
 
     /// Whether all that the socket is known to hold was read.
@@ -45,8 +58,8 @@ impl Link {
     }
 
     /// Its place, which is another's when that is dropped.
-    pub(crate) fn take_place(&mut self) -> Option<Place> {
-        self.place.take()
+    pub(crate) fn take_place(&mut self) -> impl Sized + use<> {
+        std::mem::replace(&mut self.place, At::None)
     }
 
     /// Sends what waits.
@@ -79,15 +92,15 @@ impl Link {
 /// Who has the links that are at rest.
 pub(crate) trait Pool {
     /// One at rest that leads there.
-    fn take(&mut self, upstream: &Arc<Upstream>) -> Held {
-        let socket = upstream.take_idle()?;
+    fn take(&mut self, upstream: &Arc<Upstream>, shared: &Upstreams) -> Held {
+        let socket = shared.take_idle(upstream)?;
         Some(Link::new(socket, Arc::clone(upstream)))
     }
 
     /// A link that is not used any more. Who waits for its place finds it, if it is kept.
-    fn leave(&mut self, link: Box<Link>, keeps: bool) {
+    fn leave(&mut self, link: Box<Link>, keeps: bool, shared: &Upstreams) {
         if keeps {
-            link.upstream.keep(Arc::clone(&link.socket));
+            shared.keep(&link.upstream, &link.socket);
         }
     }
 
@@ -108,40 +121,103 @@ pub(crate) fn manage(
     held: &mut Held,
     need: LinkNeed,
     connection: &mut Connection,
+    desk: &Desk,
 ) {
     match need {
-        LinkNeed::Open => open(pool, held, connection),
+        LinkNeed::Open => open(pool, held, connection, desk),
         LinkNeed::Leave { keeps } => {
             if let Some(link) = held.take() {
-                pool.leave(link, keeps);
+                pool.leave(link, keeps, &desk.upstreams);
             }
             connection.link_left();
         }
     }
 }
 
-/// Opens the link that a connection wants.
-fn open(pool: &mut dyn Pool, held: &mut Held, connection: &mut Connection) {
-    let Some((upstream, place)) = connection.link_to() else { return };
-    // What it has is to be replaced, at the same place.
-    let (before, idle) = match held.take() {
+/// Opens the link that a connection wants, once there is a place for it.
+fn open(pool: &mut dyn Pool, held: &mut Held, connection: &mut Connection, desk: &Desk) {
+    let Some(upstream) = connection.link_to().map(Arc::clone) else { return };
+    let places = desk.upstreams.places(&upstream);
+    let entry = match held.take() {
+        // What it has is to be replaced, at the same place.
         Some(mut link) => {
-            let place = link.place.take();
-            pool.leave(link, false);
-            (place, None)
+            let place = std::mem::replace(&mut link.place, At::None);
+            pool.leave(link, false, &desk.upstreams);
+            match place {
+                At::Place(place) => {
+                    return connect(held, place, connection, upstream, desk);
+                }
+                At::None | At::Queue(_) => places.enter(),
+            }
         }
-        None => (None, pool.take(&upstream)),
+        None => places.enter(),
     };
-    let was_idle = idle.is_some();
-    let link = match idle {
-        Some(link) => Ok(link),
-        None => upstream.connect().map(|socket| Link::new(socket, upstream)),
+    match entry {
+        Ok(Entry::Now(place)) => match pool.take(&upstream, &desk.upstreams) {
+            Some(mut link) => {
+                link.place = At::Place(place);
+                *held = Some(link);
+                connection.linked(Ok(true), desk);
+            }
+            None => connect(held, place, connection, upstream, desk),
+        },
+        Ok(Entry::Later(waiting)) => {
+            let mut link = Link::new(Arc::clone(waiting.descriptor()), upstream);
+            link.place = At::Queue(waiting);
+            *held = Some(link);
+            connection.link_queued();
+        }
+        Ok(Entry::Full) => connection.linked(Err(NoLink::Full), desk),
+        Err(error) => connection.linked(Err(NoLink::Refused(error)), desk),
+    }
+}
+
+/// Begins to connect, at a place. Never blocks: what comes of it is seen by the first send.
+fn connect(
+    held: &mut Held,
+    place: Place,
+    connection: &mut Connection,
+    upstream: Arc<Upstream>,
+    desk: &Desk,
+) {
+    let socket = net::begin_to_connect(upstream.server()).map_err(NoLink::Refused);
+    let marked = |socket: Owned| match upstream.mark().map_or(Ok(()), |mark| mark.check(&socket)) {
+        Ok(()) => Ok(socket),
+        Err(why) => Err(NoLink::Foreign(why)),
     };
-    connection.linked(link.map(|mut link| {
-        link.place = place.or(before);
+    let connected = socket.and_then(marked).map(|socket| {
+        let mut link = Link::new(Arc::new(socket), Arc::clone(&upstream));
+        link.place = At::Place(place);
         *held = Some(link);
-        was_idle
-    }));
+        false
+    });
+    connection.linked(connected, desk);
+}
+
+/// A link is waited for: has it, if it is its turn. Whether it is.
+fn take_turn(
+    pool: &mut dyn Pool,
+    held: &mut Held,
+    connection: &mut Connection,
+    desk: &Desk,
+) -> bool {
+    let Some(At::Queue(waiting)) = held.as_ref().map(|link| &link.place) else { return false };
+    let Some(place) = waiting.turn() else {
+        held.iter_mut().for_each(|link| link.read = false);
+        return false;
+    };
+    let Some(link) = held.take() else { return false };
+    let upstream = Arc::clone(&link.upstream);
+    pool.leave(link, false, &desk.upstreams);
+    match pool.take(&upstream, &desk.upstreams) {
+        Some(mut link) => {
+            link.place = At::Place(place);
+            *held = Some(link);
+            connection.linked(Ok(true), desk);
+        }
+        None => connect(held, place, connection, upstream, desk),
+    }
+    true
 }
 
 /// What came of an attempt to move bytes.
@@ -159,13 +235,21 @@ pub(crate) enum Moved {
 
 /// Moves bytes between a connection and its link: whether it could.
 pub(crate) fn moves(
+    pool: &mut dyn Pool,
     held: &mut Held,
     interest: Interest,
     connection: &mut Connection,
     may_receive: bool,
+    desk: &Desk,
 ) -> Moved {
     let Some(link) = held else { return Moved::Nothing };
     match interest {
+        _ if matches!(link.place, At::Queue(_)) => {
+            match link.read && take_turn(pool, held, connection, desk) {
+                true => Moved::Received,
+                false => Moved::Nothing,
+            }
+        }
         Interest { write: true, .. } if link.write => {
             link.send(connection);
             Moved::Sent
@@ -188,14 +272,20 @@ pub(crate) fn woke(held: &mut Held) {
 
 /// Does what a connection needs of its link, as far as that goes at once; false when that is
 /// nothing.
-pub(crate) fn serve(held: &mut Held, needs: &Needs, connection: &mut Connection) -> bool {
+pub(crate) fn serve(
+    held: &mut Held,
+    needs: &Needs,
+    connection: &mut Connection,
+    desk: &Desk,
+) -> bool {
     match (needs.link, &needs.watch) {
         (Some(need), _) => {
-            manage(&mut Unwatched, held, need, connection);
+            manage(&mut Unwatched, held, need, connection, desk);
             true
         }
         (None, Some(Watch { descriptor: None, interest, .. })) => {
-            moves(held, *interest, connection, true) != Moved::Nothing
+            let moved = moves(&mut Unwatched, held, *interest, connection, true, desk);
+            moved != Moved::Nothing
         }
         _ => false,
     }

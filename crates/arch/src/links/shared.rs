@@ -1,0 +1,65 @@
+//! What the threads of a worker share of its links: their places, and those at rest that no loop
+//! watches.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flyball_site::{Sites, Upstream};
+use flyball_sys::owned::Owned;
+
+use super::places::Places;
+use crate::kernel::net;
+
+/// All servers that links lead to, by their numbers.
+#[derive(Debug, Default)]
+pub struct Upstreams(Vec<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// Places of links that are in use.
+    places: Arc<Places>,
+    /// The one that was used last at the end: the others grow old and are closed by the server.
+    idle: Mutex<Vec<Arc<Owned>>>,
+}
+
+impl Upstreams {
+    /// Those of the sites; to be made in each worker.
+    pub fn of(sites: &Sites) -> Arc<Upstreams> {
+        let shared = |upstream: &Arc<Upstream>| {
+            let bounds = upstream.bounds();
+            let places = Places::new(bounds.links_max, bounds.queue_max);
+            Shared { places, idle: Mutex::default() }
+        };
+        Arc::new(Upstreams(sites.upstreams().into_iter().map(shared).collect()))
+    }
+
+    /// The places of its links.
+    pub(super) fn places(&self, upstream: &Upstream) -> &Arc<Places> {
+        &self.0[upstream.number()].places
+    }
+
+    fn idle(&self, upstream: &Upstream) -> MutexGuard<'_, Vec<Arc<Owned>>> {
+        self.0[upstream.number()].idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A link that has been used before and that the server has not closed.
+    pub(super) fn take_idle(&self, upstream: &Upstream) -> Option<Arc<Owned>> {
+        if upstream.bounds().idle_max == 0 {
+            return None;
+        }
+        loop {
+            let socket = self.idle(upstream).pop()?;
+            // Nothing was asked for, so that anything that came ends it.
+            if net::has_input(&*socket).is_none() {
+                return Some(socket);
+            }
+        }
+    }
+
+    /// Keeps a link for another request, if there is room.
+    pub(super) fn keep(&self, upstream: &Upstream, socket: &Arc<Owned>) {
+        let mut idle = self.idle(upstream);
+        if idle.len() < upstream.bounds().idle_max {
+            idle.push(Arc::clone(socket));
+        }
+    }
+}
