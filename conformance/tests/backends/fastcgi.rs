@@ -400,7 +400,6 @@ fn what_goes_wrong_is_told_apart(architecture: &str) {
     assert!(wait::until(wait::DEADLINE, counted).is_some(), "{}", front.server.status());
 }
 
-/// PHP has sent a line feed behind the end of a script for as long as there were scripts.
 /// What came before the deadline counts, however late the server gets to see it.
 fn an_answer_that_came_in_time_is_given_after_a_standstill(architecture: &str) {
     let Some(front) = start(architecture, TABLES) else { return };
@@ -425,6 +424,47 @@ fn an_answer_that_came_in_time_is_given_after_a_standstill(architecture: &str) {
     assert_eq!(text.as_deref(), Some("in time"));
 }
 
+/// The time to drain of a server that stands still, and for how long it does so.
+const DRAIN: Duration = Duration::from_secs(2);
+const STANDSTILL: Duration = Duration::from_millis(3_500);
+
+/// A request that comes before the end of `drain`, while the server stands still, is passed on when
+/// the end is over, and its answer has time to come.
+fn a_request_before_the_end_of_drain_is_answered_after_a_standstill(architecture: &str) {
+    let asked_in_time = || {
+        let front = start_with(architecture, "workers = 1\ndrain = \"2s\"\n", TABLES)?;
+        let request = get("/a.php");
+        let (first, rest) = request.split_at(10);
+        let (mut client, mut witness) = (front.server.connect(), front.server.connect());
+        for client in [&mut client, &mut witness] {
+            assert_eq!(client.ask(get("/page.txt")).status(), 200);
+        }
+        client.send_split(first, [5]);
+        let start = Instant::now();
+        front.server.terminate();
+        witness.expect_closed();
+        let held = front.server.hold();
+        client.send(rest);
+        // On a busy machine the time may be over before.
+        if start.elapsed() >= DRAIN {
+            return None;
+        }
+        wait::dawdle(STANDSTILL);
+        drop(held);
+        let start = Instant::now();
+        let mut link = front.accept();
+        link.request();
+        link.answer("Content-Type: text/plain\r\n\r\nin time");
+        // So too the time that it has then.
+        (start.elapsed() < DRAIN / 4).then(|| answer(&mut client).1)
+    };
+    if start(architecture, TABLES).is_some() {
+        let text = wait::until(wait::DEADLINE, asked_in_time);
+        assert_eq!(text.as_deref(), Some("in time"));
+    }
+}
+
+/// PHP has sent a line feed behind the end of a script for as long as there were scripts.
 fn what_comes_beyond_the_length_that_was_told_is_dropped(architecture: &str) {
     let Some(front) = start(architecture, TABLES) else { return };
     let mut client = front.server.connect();
@@ -603,6 +643,7 @@ on_every_architecture! {
         bodies_go_both_ways_in_records,
         what_goes_wrong_is_told_apart,
         an_answer_that_came_in_time_is_given_after_a_standstill,
+        a_request_before_the_end_of_drain_is_answered_after_a_standstill,
         what_comes_beyond_the_length_that_was_told_is_dropped,
         a_link_that_was_kept_for_too_long_costs_no_request,
         a_backend_has_a_file_sent,

@@ -1,9 +1,9 @@
 //! Stopping: what is under way is finished, and nothing else is begun.
 
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use flyball_testkit::{Client, LARGE_BYTES, large_at, wait};
+use flyball_testkit::{Client, LARGE_BYTES, Server, large_at, wait};
 
 use crate::mount::Mount;
 use crate::requests::{get, request};
@@ -74,4 +74,47 @@ pub(crate) fn a_stopping_server_does_not_wait_for_ever(mount: &Mount) {
     let stopped = server.wait();
     assert_eq!(stopped.code, Some(0), "{}", stopped.errors);
     assert!(client.rest_before_end().len() < LARGE_BYTES, "the deadline was not needed");
+}
+
+/// The time to drain of a server that stands still, and for how long it does so.
+const DRAIN: Duration = Duration::from_secs(2);
+const STANDSTILL: Duration = Duration::from_millis(3_500);
+
+/// Has a server stop, has clients ask while it stands still and its time is not over, and has it go
+/// on when that is: the status of each answer. `None` if the time was over before.
+fn all_asked_in_time(server: &Server, requests: &[String]) -> Option<Vec<u16>> {
+    let mut witness = server.connect();
+    assert_eq!(witness.ask(get("/hello.txt")).status(), 200);
+    let mut clients: Vec<_> = requests.iter().map(|_| server.connect()).collect();
+    for (client, request) in clients.iter_mut().zip(requests) {
+        // A connection that has asked once is known, and a head that has begun is under way.
+        assert_eq!(client.ask(get("/hello.txt")).status(), 200);
+        client.send_split(&request[..20], [5]);
+    }
+    let start = Instant::now();
+    server.terminate();
+    witness.expect_closed();
+    let held = server.hold();
+    for (client, request) in clients.iter_mut().zip(requests) {
+        client.send(&request[20..]);
+    }
+    if start.elapsed() >= DRAIN {
+        return None;
+    }
+    wait::dawdle(STANDSTILL);
+    drop(held);
+    // 0 where there is none.
+    let answer = |client: &mut Client| client.try_response().map_or(0, |answer| answer.status());
+    Some(clients.iter_mut().map(answer).collect())
+}
+
+/// What needs the disk takes a ring several turns, and a listing a thread beside it.
+pub(crate) fn what_came_before_the_end_of_drain_is_answered_after_a_standstill(mount: &Mount) {
+    let listing = "GET / HTTP/1.1\r\nHost: list.test\r\n\r\n";
+    let requests = [get("/hello.txt"), get("/empty.txt"), get("/missing"), listing.to_owned()];
+    let settings = format!("workers = 1\ndrain = \"{}s\"\n", DRAIN.as_secs());
+    // On a busy machine time may be over before the server stands still.
+    let answers =
+        wait::until(wait::DEADLINE, || all_asked_in_time(&mount.start(&settings), &requests));
+    assert_eq!(answers.expect("it stands still in time"), [200, 200, 404, 200]);
 }

@@ -89,6 +89,7 @@ for_each_architecture! {
         draining: [
             a_stopping_server_finishes_what_is_under_way,
             a_stopping_server_does_not_wait_for_ever,
+            what_came_before_the_end_of_drain_is_answered_after_a_standstill,
         ],
     ]
     // Requests, and what is refused.

@@ -399,8 +399,8 @@ impl<'a> Thread<'a> {
     }
 
     /// Why a connection ends that could wait on.
-    fn shall_end(&self, turn: &Turn, connection: &Connection, drains: bool) -> Option<CloseReason> {
-        if drains && self.desk.now.ms() >= self.crew.drain_until_ms() {
+    fn shall_end(&self, turn: &Turn, connection: &Connection) -> Option<CloseReason> {
+        if self.desk.is_over_by(self.desk.now.ms()) {
             return Some(CloseReason::Draining);
         }
         let makes_room = waits_for_client(turn) && self.shall_make_room(connection);
@@ -421,10 +421,11 @@ impl<'a> Thread<'a> {
             let order = self.order();
             if order != drained {
                 drained = order;
+                self.desk.ends_at(self.crew.drain_until_ms());
                 order.inspect(|order| line.connection.drain(*order));
                 continue;
             }
-            let ends = self.shall_end(&turn, &line.connection, drained.is_some());
+            let ends = self.shall_end(&turn, &line.connection);
             // Not where a call has timed out: a client that drips never lets one.
             let is_late = self.desk.now.ms() >= line.connection.deadline();
             if (ends.is_some() || is_late) && wants_input(&turn) && !looked {
@@ -601,7 +602,7 @@ impl Line<'_> {
         desk.show(Some(self.connection.standing()));
         if self.quiet {
             desk.rest();
-            let came = net::wait_readable(self.socket, BLOCKING_TICK_MS);
+            let came = net::wait_readable(self.socket, desk.wait_ms(BLOCKING_TICK_MS));
             desk.tick();
             match came {
                 Ok(true) => {}
@@ -633,7 +634,7 @@ impl Line<'_> {
 
     /// Reads and writes are both wanted: waits for either.
     fn either(&mut self, desk: &mut Desk) {
-        let ready = net::wait_either(self.socket, BLOCKING_TICK_MS);
+        let ready = net::wait_either(self.socket, desk.wait_ms(BLOCKING_TICK_MS));
         desk.tick();
         match ready {
             Ok((false, false)) => {}
@@ -647,7 +648,8 @@ impl Line<'_> {
     fn await_deadline(&mut self, desk: &mut Desk) {
         self.look_around(desk);
         let left_ms = self.connection.deadline().saturating_sub(desk.now.ms());
-        let failed = net::wait_for_failure(self.socket, left_ms.min(BLOCKING_TICK_MS));
+        let left_ms = desk.wait_ms(left_ms.min(BLOCKING_TICK_MS));
+        let failed = net::wait_for_failure(self.socket, left_ms);
         desk.tick();
         if !matches!(failed, Ok(false)) {
             self.connection.abort(CloseReason::ClientGone);
@@ -663,7 +665,7 @@ impl Line<'_> {
         let sends = !awaited.reads && Client::look(self.socket) == Client::Sends;
         let client = if sends { Interest::NONE } else { Interest::READ };
         let two = [(self.socket.as_fd(), client), (awaited.descriptor.as_fd(), awaited.interest)];
-        let ready = net::wait_for_two(two, BLOCKING_TICK_MS);
+        let ready = net::wait_for_two(two, desk.wait_ms(BLOCKING_TICK_MS));
         desk.tick();
         match ready {
             Ok([true, _]) if awaited.reads => self.receive_now(desk),
@@ -678,12 +680,13 @@ impl Line<'_> {
     /// The client is slow, and a backend answers: waits for either.
     fn await_room(&mut self, client: Interest, awaited: Option<Awaited>, desk: &mut Desk) {
         self.look_around(desk);
+        let left_ms = desk.wait_ms(BLOCKING_TICK_MS);
         let ready = match &awaited {
             Some(Awaited { descriptor, interest, .. }) => {
                 let two = [(self.socket.as_fd(), client), (descriptor.as_fd(), *interest)];
-                net::wait_for_two(two, BLOCKING_TICK_MS)
+                net::wait_for_two(two, left_ms)
             }
-            None => net::wait_writable(self.socket, BLOCKING_TICK_MS).map(|room| [room, false]),
+            None => net::wait_writable(self.socket, left_ms).map(|room| [room, false]),
         };
         desk.tick();
         match ready {

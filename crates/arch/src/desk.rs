@@ -14,6 +14,7 @@ use flyball_sys::process;
 use flyball_sys::residency::Residency;
 
 use crate::chunks::{ChunkCounts, Chunks};
+use crate::end::End;
 use crate::experiment::Trial;
 use crate::kernel::clock;
 use crate::links::Upstreams;
@@ -74,6 +75,8 @@ pub struct Desk {
     change: u64,
     /// As [`Desk::asked_ms`].
     pub(crate) asked_ms: u64,
+    /// When `drain` is over, once it has begun.
+    pub(crate) end: Option<End>,
 }
 
 /// How large bodies leave, and what calls to sockets do.
@@ -184,6 +187,7 @@ impl Desk {
             // Settings are those of the fork; what changed since is taken over at the first tick.
             change: 0,
             asked_ms: 0,
+            end: None,
         }
     }
 
@@ -240,6 +244,9 @@ impl Desk {
         let Context { now, tracer, account, .. } = &mut self.context;
         now.set(clock::monotonic_ms(), clock::unix_ms());
         tracer.refresh(&account.traces, now.ms());
+        if let Some(end) = &mut self.end {
+            end.look(self.context.now.ms());
+        }
         if self.shared.live().change() != self.change {
             self.take_change();
         }
@@ -253,6 +260,32 @@ impl Desk {
         let mut limits = Limits::clone(&self.limits);
         self.shared.live().apply(&mut limits);
         self.limits = Arc::new(limits);
+    }
+
+    /// The worker was told to end: `drain` begins.
+    pub(crate) fn begin_draining(&mut self) {
+        self.ends_at(self.now.ms() + self.settings.drain_ms);
+    }
+
+    /// `drain` has begun, and is over then.
+    pub(crate) fn ends_at(&mut self, at_ms: u64) {
+        self.end = Some(End::at(at_ms, self.now.ms()));
+    }
+
+    /// Whether `drain` has begun.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Whether `drain` was over by then.
+    pub(crate) fn is_over_by(&self, ms: u64) -> bool {
+        self.end.is_some_and(|end| ms >= end.at_ms())
+    }
+
+    /// As long a wait for events, or one to the end of `drain`: that is not to be seen late.
+    pub(crate) fn wait_ms(&self, most_ms: u64) -> u64 {
+        let left_ms = |end: End| end.at_ms().saturating_sub(self.now.ms());
+        self.end.map_or(most_ms, |end| most_ms.min(left_ms(end)))
     }
 
     /// Lets the log go out when it is due, and publishes what was counted.

@@ -19,6 +19,7 @@ pub mod clients;
 pub mod descriptors;
 mod desk;
 mod drive;
+pub mod end;
 mod experiment;
 mod helpers;
 mod kernel;

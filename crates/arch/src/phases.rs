@@ -108,7 +108,6 @@ pub struct Phases<D> {
     /// Connections to work on in this work phase, and those carried over to the next.
     work: Vec<Token>,
     carried: Vec<Token>,
-    draining_until_ms: Option<u64>,
 }
 
 impl<D: DiskWork> Phases<D> {
@@ -145,7 +144,6 @@ impl<D: DiskWork> Phases<D> {
             events: Vec::with_capacity(readiness::EVENTS_MAX),
             work: Vec::new(),
             carried: Vec::new(),
-            draining_until_ms: None,
             desk,
             worker,
         };
@@ -161,6 +159,7 @@ impl<D: DiskWork> Phases<D> {
     pub fn getevents(&mut self) -> io::Result<()> {
         let waits = self.carried.is_empty() && self.accepting.ready.is_empty();
         let most_ms = if self.accepting.paused.is_some() { ACCEPT_PAUSE_MS } else { WAIT_MS_MAX };
+        let most_ms = self.desk.wait_ms(most_ms);
         let wait_ms = if waits { self.timers.wait_ms(self.desk.now.ms(), most_ms) } else { 0 };
         self.mechanism.wait(&mut self.events, wait_ms as i32)?;
         self.desk.woke();
@@ -244,13 +243,13 @@ impl<D: DiskWork> Phases<D> {
 
     /// True once the worker was told to stop and every connection is closed, or time is up.
     pub fn is_done(&self) -> bool {
-        self.draining_until_ms
-            .is_some_and(|until| self.slots.is_empty() || self.desk.asked_ms() >= until)
+        self.desk.is_draining() && self.slots.is_empty()
+            || self.desk.is_over_by(self.desk.asked_ms())
     }
 
     /// True once the worker was told to stop or to retire: it accepts no more.
     pub fn is_draining(&self) -> bool {
-        self.draining_until_ms.is_some()
+        self.desk.is_draining()
     }
 
     /// What the worker says when it is done.
@@ -350,7 +349,7 @@ impl<D: DiskWork> Phases<D> {
     /// Stops accepting, and closes every connection as soon as its answer is sent. When the server
     /// stops, what is already queued is taken in first.
     fn begin_draining(&mut self, order: Order) {
-        if self.draining_until_ms.is_none() {
+        if !self.desk.is_draining() {
             if order == Order::Stop {
                 self.accepting.ready = (0..self.worker.listeners.len()).collect();
                 self.accepting.policy = AcceptPolicy::new(AcceptLimit::Infinite);
@@ -359,7 +358,7 @@ impl<D: DiskWork> Phases<D> {
             self.links.close(self.mechanism.as_mut());
             self.unwatch_listeners();
             self.worker.leave_listeners(order);
-            self.draining_until_ms = Some(self.desk.now.ms() + self.worker.settings.drain_ms);
+            self.desk.begin_draining();
         }
         // A request that has arrived is under way, although nobody has read it yet.
         for token in std::mem::take(&mut self.work) {

@@ -389,11 +389,12 @@ fn signal(process: u32, signal: Signal) {
     }
 }
 
-/// Whether every thread of a process stands still.
+/// Whether every thread of a process stands still, or has ended.
 fn has_stopped(process: u32) -> bool {
     let stands = |path: PathBuf| {
         let text = fs::read_to_string(path.join("status")).unwrap_or_default();
-        text.lines().any(|line| line.starts_with("State:\tT"))
+        let state = text.lines().find_map(|line| line.strip_prefix("State:\t"));
+        state.is_none_or(|state| state.starts_with(['T', 'Z', 'X']))
     };
     threads_of(process).into_iter().all(stands)
 }

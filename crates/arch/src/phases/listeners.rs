@@ -86,7 +86,7 @@ impl<D: DiskWork> Phases<D> {
 
     /// Accepts from those that are ready. Returns how long it took from now on, in nanoseconds.
     pub(super) fn accept_ready(&mut self, now_ns: u64) -> u64 {
-        if self.accepting.ready.is_empty() || self.draining_until_ms.is_some() {
+        if self.accepting.ready.is_empty() || self.desk.is_draining() {
             self.accepting.ready.clear();
             return 0;
         }
@@ -121,7 +121,7 @@ impl<D: DiskWork> Phases<D> {
 
     /// Accepts one connection in the place of one that closed (M51).
     pub(super) fn accept_one(&mut self) {
-        if self.accepting.paused.is_some() || self.draining_until_ms.is_some() {
+        if self.accepting.paused.is_some() || self.desk.is_draining() {
             return;
         }
         for listener in 0..self.worker.listeners.len() {
@@ -178,7 +178,7 @@ impl<D: DiskWork> Phases<D> {
     }
 
     fn makes_room(&self) -> bool {
-        self.worker.settings.close_idle_when_full && self.draining_until_ms.is_none()
+        self.worker.settings.close_idle_when_full && !self.desk.is_draining()
     }
 
     /// Closes connections that only hold their places, until those who wait have room (M56). False
@@ -284,7 +284,7 @@ impl<D: DiskWork> Phases<D> {
 
     fn resume_accepting(&mut self) {
         let Some(pause) = self.accepting.paused.take() else { return };
-        if self.draining_until_ms.is_some() || pause.kept && self.change_listeners(Interest::READ) {
+        if self.desk.is_draining() || pause.kept && self.change_listeners(Interest::READ) {
             return;
         }
         if pause.kept {

@@ -201,7 +201,6 @@ pub(crate) struct Scheduler {
     events: Vec<Event>,
     /// What the thread of a connection does.
     newborn: fn(&mut Here<'_>, Owned, SocketAddr),
-    draining_until_ms: Option<u64>,
 }
 
 impl Scheduler {
@@ -220,7 +219,6 @@ impl Scheduler {
             timers: Timers::new(clock::monotonic_ms()),
             events: Vec::with_capacity(readiness::EVENTS_MAX),
             newborn,
-            draining_until_ms: None,
         }
     }
 
@@ -266,8 +264,8 @@ impl Scheduler {
     }
 
     fn is_done(&self, commons: &Commons) -> bool {
-        self.draining_until_ms
-            .is_some_and(|until| commons.open() == 0 || commons.desk.asked_ms() >= until)
+        commons.desk.is_draining() && commons.open() == 0
+            || commons.desk.is_over_by(commons.desk.asked_ms())
     }
 
     /// Waits for events while nobody can run, and puts those into the run queue who can go on.
@@ -277,7 +275,7 @@ impl Scheduler {
         let wait_ms = if accepts || !self.queue.is_empty() {
             0
         } else {
-            let most = commons.pause_ms().unwrap_or(WAIT_MS_MAX);
+            let most = commons.desk.wait_ms(commons.pause_ms().unwrap_or(WAIT_MS_MAX));
             self.timers.wait_ms(commons.desk.now.ms(), most)
         };
         commons.mechanism.wait(&mut self.events, wait_ms as i32)?;
@@ -456,7 +454,7 @@ impl Scheduler {
         while let Some(order) = commons.worker.order() {
             // A request that has arrived is under way.
             commons = self.pass(commons);
-            if self.draining_until_ms.is_none() {
+            if !commons.desk.is_draining() {
                 commons = self.begin_draining(order, commons);
             }
             commons.order = Some(order);
@@ -489,7 +487,7 @@ impl Scheduler {
         }
         commons.ignore_listeners();
         commons.worker.leave_listeners(order);
-        self.draining_until_ms = Some(commons.desk.now.ms() + commons.desk.settings.drain_ms);
+        commons.desk.begin_draining();
         commons
     }
 

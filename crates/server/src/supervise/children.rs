@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 
 use flyball_arch::chunks::Chunks;
 use flyball_arch::descriptors::connections_that_fit;
+use flyball_arch::end::End;
 use flyball_arch::links::Upstreams;
 use flyball_arch::registry;
 use flyball_arch::restart::{
@@ -66,8 +67,8 @@ pub(super) struct Child {
     pub(super) spawner: Option<Weak<Spawner>>,
     /// The counters that it counts in, and what its clients use.
     pub(super) shared: Arc<SharedState>,
-    /// Retired, to be killed then.
-    pub(super) kill_at_ms: Option<u64>,
+    /// Retired, to end by then; [`KILL_AFTER_MS`] later it is killed.
+    pub(super) end: Option<End>,
 }
 
 impl Child {
@@ -85,7 +86,7 @@ impl Child {
             appender: None,
             spawner: None,
             shared: Arc::clone(shared),
-            kill_at_ms: None,
+            end: None,
         }
     }
 
@@ -103,7 +104,7 @@ impl Child {
     }
 
     pub(super) fn is_retired(&self) -> bool {
-        self.kill_at_ms.is_some()
+        self.end.is_some()
     }
 }
 
@@ -288,16 +289,12 @@ impl Master {
 
     /// Retires the children of a role but for one; whether that one is there.
     fn keep_only(&mut self, role: Role, is_it: impl Fn(&Child) -> bool) -> bool {
-        let ms = self.server.setup.settings.drain_ms + KILL_AFTER_MS + LOG_MS_MAX;
-        let kill_at_ms = clock::monotonic_ms() + ms;
+        let end = End::in_ms(self.server.setup.settings.drain_ms + LOG_MS_MAX);
         let mut is_there = false;
         for child in self.children.iter_mut().filter(|child| child.role == role) {
             let is_it = is_it(child);
             is_there |= is_it;
-            child.kill_at_ms = match is_it {
-                true => None,
-                false => child.kill_at_ms.or(Some(kill_at_ms)),
-            };
+            child.end = if is_it { None } else { child.end.or(Some(end)) };
         }
         is_there
     }
@@ -446,11 +443,12 @@ impl Master {
     pub(super) fn kill_overdue(&mut self) {
         let now_ms = clock::monotonic_ms();
         for child in &mut self.children {
-            if child.kill_at_ms.is_some_and(|at| at <= now_ms)
-                && let Some(process) = child.process
+            if let (Some(end), Some(process)) = (&mut child.end, child.process)
+                && end.look(now_ms)
+                && end.look_ms(KILL_AFTER_MS) <= now_ms
             {
                 process::kill(process);
-                child.kill_at_ms = Some(now_ms + KILL_AFTER_MS);
+                *end = End::at(now_ms, now_ms);
             }
         }
     }

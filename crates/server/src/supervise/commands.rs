@@ -3,12 +3,13 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use flyball_arch::end::End;
 use flyball_arch::restart::RESTART_MS_MIN;
 use flyball_sys::error_log::{self, Level};
-use flyball_sys::{clock, process, say};
+use flyball_sys::{process, say};
 
+use super::Master;
 use super::children::{Child, Role};
-use super::{KILL_AFTER_MS, Master};
 use crate::control::{self, Command, Received, Reply};
 
 impl Master {
@@ -88,10 +89,7 @@ impl Master {
             Some(child) => {
                 // A new one comes as soon as this one has ended.
                 child.restart_ms = RESTART_MS_MIN;
-                child.kill_at_ms = match wanted {
-                    true => None,
-                    false => Some(clock::monotonic_ms() + KILL_AFTER_MS),
-                };
+                child.end = if wanted { None } else { Some(End::in_ms(0)) };
                 child.process.into_iter().for_each(process::terminate);
                 Ok(())
             }

@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use flyball_arch::clients;
+use flyball_arch::end::End;
 use flyball_arch::restart::RESTART_MS_MAX;
 use flyball_arch::settings::Settings;
 use flyball_arch::shared_state::SharedState;
@@ -14,8 +15,8 @@ use flyball_sys::error_log::Level;
 use flyball_sys::process;
 use flyball_sys::{clock, say};
 
+use super::Master;
 use super::children::{Child, Role, name};
-use super::{KILL_AFTER_MS, Master};
 use crate::control::Reply;
 use crate::listening::Listening;
 use crate::sandbox::Confinement;
@@ -238,13 +239,13 @@ impl Master {
     /// calls that fit another generation's sockets.
     pub(super) fn retire(&mut self) {
         let now_ms = clock::monotonic_ms();
-        let kill_at_ms = now_ms + self.server.setup.settings.drain_ms + KILL_AFTER_MS;
+        let end = End::in_ms(self.server.setup.settings.drain_ms);
         let mut waiting: Vec<&mut Child> = Vec::new();
         for child in &mut self.children {
             if child.generation().is_none() || child.is_retired() {
                 continue;
             }
-            (child.kill_at_ms, child.due_ms) = (Some(kill_at_ms), None);
+            (child.end, child.due_ms) = (Some(end), None);
             if let Some(process) = child.process {
                 process::retire(process);
                 waiting.push(child);

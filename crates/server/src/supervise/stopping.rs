@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use flyball_arch::end::End;
 use flyball_sys::error_log::Level;
 use flyball_sys::process::{self, ask_to_reopen};
 use flyball_sys::readiness::{self, Interest, Readiness};
@@ -36,18 +37,18 @@ impl Master {
             process::terminate(child);
         }
         self.stop_listening();
-        let until_ms = clock::monotonic_ms() + self.server.setup.settings.drain_ms + KILL_AFTER_MS;
+        let end = End::in_ms(self.server.setup.settings.drain_ms);
         let mut mechanism = readiness::open("poll")?;
         mechanism.add(self.signals.as_fd(), SIGNALS, Interest::READ)?;
-        let ended = self.wait_for_children(mechanism.as_mut(), until_ms, serves)?;
+        let ended = self.wait_for_children(mechanism.as_mut(), end, KILL_AFTER_MS, serves)?;
         for child in self.children.iter().filter(serving).filter_map(|child| child.process) {
             process::kill(child);
         }
         // They end when no line and no request for a program can come any more.
         self.server.let_files_go()?;
         self.generation.previous = None;
-        let until_ms = clock::monotonic_ms() + LOG_MS_MAX;
-        let written = self.wait_for_children(mechanism.as_mut(), until_ms, |_| true)?;
+        let end = End::in_ms(LOG_MS_MAX);
+        let written = self.wait_for_children(mechanism.as_mut(), end, 0, |_| true)?;
         for process in self.log_processes().filter(|_| !written) {
             say!(Level::Error, "the access log takes no lines; those that are left are lost");
             process::kill(process);
@@ -72,12 +73,13 @@ impl Master {
         }
     }
 
-    /// Waits until no child of these roles is left: true. False when it is later than that, or the
-    /// server is told to stop once more.
+    /// Waits until no child of these roles is left: true. False when so long has passed after their
+    /// end, or the server is told to stop once more.
     fn wait_for_children(
         &mut self,
         mechanism: &mut dyn Readiness,
-        until_ms: u64,
+        mut end: End,
+        after_ms: u64,
         roles: fn(Role) -> bool,
     ) -> io::Result<bool> {
         loop {
@@ -86,7 +88,9 @@ impl Master {
             if !self.children.iter().any(is_left) {
                 return Ok(true);
             }
-            let left_ms = until_ms.saturating_sub(clock::monotonic_ms());
+            let now_ms = clock::monotonic_ms();
+            end.look(now_ms);
+            let left_ms = end.look_ms(after_ms).saturating_sub(now_ms);
             if left_ms == 0 {
                 return Ok(false);
             }

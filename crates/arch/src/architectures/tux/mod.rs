@@ -125,7 +125,6 @@ struct EventLoop {
     paused_until_ms: Option<u64>,
     warned: bool,
     told_unpinned: bool,
-    draining_until_ms: Option<u64>,
 }
 
 impl EventLoop {
@@ -144,7 +143,6 @@ impl EventLoop {
             paused_until_ms: None,
             warned: false,
             told_unpinned: false,
-            draining_until_ms: None,
             desk,
             worker,
         };
@@ -175,7 +173,7 @@ impl EventLoop {
 
     /// A connection may be in the accept queue, and may be taken.
     fn accepts(&self) -> bool {
-        let may = self.paused_until_ms.is_none() && self.draining_until_ms.is_none();
+        let may = self.paused_until_ms.is_none() && !self.desk.is_draining();
         may && !self.accept_pending.is_empty()
     }
 
@@ -282,7 +280,7 @@ impl EventLoop {
     fn called_by_watch(&mut self, token: u64, more: bool) -> io::Result<()> {
         match token {
             SIGNALS => self.signalled = true,
-            _ if self.draining_until_ms.is_some() => return Ok(()),
+            _ if self.desk.is_draining() => return Ok(()),
             token => {
                 let listener = (token - LISTENERS) as usize;
                 if !self.accept_pending.contains(&listener) {
@@ -321,6 +319,7 @@ impl EventLoop {
     /// Waits for a callback or a deadline: there is nothing else to do.
     fn sleep(&mut self) -> io::Result<()> {
         let most_ms = self.paused_until_ms.map_or(WAIT_MS_MAX, |_| ACCEPT_PAUSE_MS);
+        let most_ms = self.desk.wait_ms(most_ms);
         let wait_ms = self.requests.timers.wait_ms(self.desk.now.ms(), most_ms);
         self.callbacks.ring.wait(&mut self.completions, wait_ms)?;
         self.desk.woke();
@@ -330,7 +329,7 @@ impl EventLoop {
     /// Stops accepting, and closes every connection as soon as its answer is sent. When the server
     /// stops, what is already queued is taken in first.
     fn begin_draining(&mut self, order: Order) {
-        if self.draining_until_ms.is_none() {
+        if !self.desk.is_draining() {
             let listeners = self.worker.listeners.len();
             if order == Order::Stop {
                 self.accept = AcceptPolicy::new(AcceptLimit::Infinite);
@@ -342,7 +341,7 @@ impl EventLoop {
                 self.callbacks.ring.cancel(LISTENERS + at);
             }
             self.worker.leave_listeners(order);
-            self.draining_until_ms = Some(self.desk.now.ms() + self.worker.settings.drain_ms);
+            self.desk.begin_draining();
         }
         // A request that has arrived is under way, although nobody has answered it yet.
         for _ in 0..self.requests.work_pending.len() {
@@ -359,8 +358,8 @@ impl EventLoop {
     }
 
     fn is_done(&self) -> bool {
-        self.draining_until_ms
-            .is_some_and(|until| self.requests.slots.is_empty() || self.desk.asked_ms() >= until)
+        self.desk.is_draining() && self.requests.slots.is_empty()
+            || self.desk.is_over_by(self.desk.asked_ms())
     }
 
     /// Leaves new connections in the accept queue until there is room.

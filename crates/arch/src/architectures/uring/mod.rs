@@ -125,7 +125,6 @@ struct Loop {
     /// An order that came in the last turn, and what became of it.
     told: Option<Order>,
     leaving: Option<Order>,
-    draining_until_ms: Option<u64>,
 }
 
 impl Loop {
@@ -141,7 +140,6 @@ impl Loop {
             accepts,
             told: None,
             leaving: None,
-            draining_until_ms: None,
             desk,
             worker,
         };
@@ -162,7 +160,7 @@ impl Loop {
         let now_ms = self.desk.now.ms();
         let looks_for_room = self.accepts.looks_for_room(&self.worker, self.slots.len(), now_ms);
         let most_ms = if self.told.is_some() || looks_for_room { 0 } else { WAIT_MS_MAX };
-        let wait_ms = self.timers.wait_ms(now_ms, most_ms);
+        let wait_ms = self.timers.wait_ms(now_ms, self.desk.wait_ms(most_ms));
         let mut completions = std::mem::take(&mut self.completions);
         self.operations.wait(&mut completions, wait_ms)?;
         self.desk.woke();
@@ -372,8 +370,8 @@ impl Loop {
 
     /// Closes every connection as soon as its answer is sent.
     fn begin_draining(&mut self, order: Order) {
-        if self.draining_until_ms.is_none() {
-            self.draining_until_ms = Some(self.desk.now.ms() + self.worker.settings.drain_ms);
+        if !self.desk.is_draining() {
+            self.desk.begin_draining();
             self.worker.leave_listeners(order);
         }
         for token in self.slots.tokens() {
@@ -385,8 +383,8 @@ impl Loop {
     }
 
     fn is_done(&self) -> bool {
-        self.draining_until_ms
-            .is_some_and(|until| self.slots.is_empty() || self.desk.asked_ms() >= until)
+        self.desk.is_draining() && self.slots.is_empty()
+            || self.desk.is_over_by(self.desk.asked_ms())
     }
 
     fn report(mut self) -> Report {

@@ -11,6 +11,7 @@ use flyball_sys::readiness::{self, Interest};
 use flyball_sys::{clock, process, say};
 
 use super::pipeline::Pipeline;
+use crate::end::End;
 use crate::worker::{BLOCKING_TICK_MS, Report, Worker};
 
 /// How long threads have to end at the drain deadline: a blocking send may last a tick.
@@ -61,8 +62,8 @@ pub(crate) fn conduct(
     let unfinished = pipeline.open();
     pipeline.end();
     // A thread that the disk does not let go of ends with the process.
-    let until_ms = clock::monotonic_ms() + ENDING_MS_MAX;
-    wait_until(until_ms, worker, pipeline, || pipeline.running.load(SeqCst) == 0)?;
+    let end = End::in_ms(ENDING_MS_MAX);
+    wait_until(end, worker, pipeline, |_| pipeline.running.load(SeqCst) == 0)?;
     pipeline.read_poll.leave();
     pipeline.write_poll.leave();
     served.map(|()| Report { unfinished })
@@ -71,19 +72,20 @@ pub(crate) fn conduct(
 /// Waits for orders, and then until all is closed or time is up.
 fn serve(worker: &Worker, pipeline: &Pipeline, acceptors: Vec<JoinHandle<()>>) -> io::Result<()> {
     let mut order = None;
-    wait_until(u64::MAX, worker, pipeline, || {
+    wait_until(End::in_ms(u64::MAX), worker, pipeline, |_| {
         order = worker.order();
         order.is_some()
     })?;
     let Some(order) = order else { return Ok(()) };
-    let until_ms = clock::monotonic_ms() + worker.settings.drain_ms;
-    pipeline.drain_until_ms.store(until_ms, SeqCst);
+    let end = End::in_ms(worker.settings.drain_ms);
+    pipeline.drain_until_ms.store(end.at_ms(), SeqCst);
     pipeline.give(order);
     for acceptor in acceptors {
         let _ = acceptor.join();
     }
     worker.leave_listeners(order);
-    wait_until(until_ms, worker, pipeline, || {
+    wait_until(end, worker, pipeline, |end| {
+        pipeline.drain_until_ms.store(end.at_ms(), SeqCst);
         while let Some(order) = worker.order() {
             pipeline.give(order);
         }
@@ -91,21 +93,22 @@ fn serve(worker: &Worker, pipeline: &Pipeline, acceptors: Vec<JoinHandle<()>>) -
     })
 }
 
-/// Waits for signals and for what changes in the pipeline until `is_done`, or until the time.
+/// Waits for signals and for what changes in the pipeline until `is_done`, or until the end.
 fn wait_until(
-    until_ms: u64,
+    mut end: End,
     worker: &Worker,
     pipeline: &Pipeline,
-    mut is_done: impl FnMut() -> bool,
+    mut is_done: impl FnMut(End) -> bool,
 ) -> io::Result<()> {
     let mut mechanism = readiness::open("poll")?;
     mechanism.add(worker.signals.as_fd(), 0, Interest::READ)?;
     mechanism.add(pipeline.changed.as_fd(), 1, Interest::READ)?;
-    while !is_done() {
-        let left_ms = until_ms.saturating_sub(clock::monotonic_ms());
-        if left_ms == 0 {
+    while !is_done(end) {
+        let now_ms = clock::monotonic_ms();
+        if end.look(now_ms) {
             break;
         }
+        let left_ms = end.at_ms() - now_ms;
         mechanism.wait(&mut Vec::new(), i32::try_from(left_ms).unwrap_or(-1))?;
         pipeline.changed.clear();
     }
