@@ -41,8 +41,10 @@ const CUTS_APART_MS: u64 = 1_000;
 /// others wait at another socket for somebody to come.
 const THREADS_AT_ONE_MIN: usize = 16;
 
-/// How long a stopping worker waits for its threads to take in what is queued, in milliseconds.
-const QUEUE_MS: u64 = BLOCKING_TICK_MS;
+/// How long the threads of a stopping worker may take in nothing of what is queued, in
+/// milliseconds. Those that wait for a client learn within [`BLOCKING_TICK_MS`] that they are to
+/// accept.
+const QUEUE_MS: u64 = 4 * BLOCKING_TICK_MS;
 
 /// [`Crew::told`] before there is an order, and the orders.
 const NONE: u8 = 0;
@@ -58,6 +60,10 @@ pub(crate) struct Crew<'a> {
     /// The first, which decides what becomes of the listening sockets.
     told_first: AtomicU8,
     told_ms: AtomicU64,
+    /// Connections that were queued when the worker was told to stop and have not been accepted.
+    queued: AtomicUsize,
+    /// When one was accepted, or the order came, in monotonic milliseconds.
+    taken_ms: AtomicU64,
     /// Threads that are in accept, or about to be.
     accepting: AtomicUsize,
     /// Whether a thread that accepts for all others waits for somebody to come.
@@ -85,6 +91,8 @@ impl<'a> Crew<'a> {
             told: AtomicU8::new(NONE),
             told_first: AtomicU8::new(NONE),
             told_ms: AtomicU64::new(0),
+            queued: AtomicUsize::new(0),
+            taken_ms: AtomicU64::new(0),
             accepting: AtomicUsize::new(0),
             is_open: AtomicBool::new(false),
             left: AtomicBool::new(false),
@@ -154,8 +162,11 @@ impl<'a> Crew<'a> {
     pub(crate) fn tell(&self, order: Order) {
         let order = if order == Order::Stop { STOP } else { RETIRE };
         if self.told_first.load(SeqCst) == NONE {
-            // The time first: whoever sees the order reads it.
-            self.told_ms.store(clock::monotonic_ms(), SeqCst);
+            // The time first: whoever sees the order reads it. What comes later is not waited for.
+            let now_ms = clock::monotonic_ms();
+            self.told_ms.store(now_ms, SeqCst);
+            self.taken_ms.store(now_ms, SeqCst);
+            self.queued.store(self.worker.queued(), SeqCst);
             self.told_first.store(order, SeqCst);
         }
         self.told.fetch_max(order, SeqCst);
@@ -194,7 +205,7 @@ impl<'a> Crew<'a> {
             }
             // Whoever accepts tells when that changes, except that the queue may fill up again.
             let leaving = self.told().is_some() && !self.left.load(SeqCst);
-            mechanism.wait(&mut events, if leaving { QUEUE_MS as i32 } else { -1 })?;
+            mechanism.wait(&mut events, if leaving { BLOCKING_TICK_MS as i32 } else { -1 })?;
         }
     }
 
@@ -205,15 +216,16 @@ impl<'a> Crew<'a> {
 
     /// Leaves the listening sockets once that is time. Retiring, once no thread is in accept and
     /// none will be: the sockets themselves are others' now, so that nothing wakes those in accept
-    /// but their time-out. Stopping, once what was queued is taken in, or after [`QUEUE_MS`]; it
-    /// wakes all that are in accept.
+    /// but their time-out. Stopping, once what was queued is taken in, or where no thread has been
+    /// free for [`QUEUE_MS`]; it wakes all that are in accept.
     pub(crate) fn leave_listeners(&self) {
         let Some(order) = order_of(self.told_first.load(SeqCst)) else { return };
         let is_time = match order {
             Order::Retire => self.accepting.load(SeqCst) == 0,
             Order::Stop => {
-                let waited_ms = clock::monotonic_ms().saturating_sub(self.told_ms.load(SeqCst));
-                waited_ms >= QUEUE_MS || self.queue_is_empty()
+                let taken_ms = self.taken_ms.load(SeqCst);
+                let waited_ms = clock::monotonic_ms().saturating_sub(taken_ms);
+                waited_ms >= QUEUE_MS || self.has_taken_all()
             }
         };
         if is_time && !self.left.swap(true, SeqCst) {
@@ -221,15 +233,23 @@ impl<'a> Crew<'a> {
         }
     }
 
-    fn queue_is_empty(&self) -> bool {
-        let waits = |listener: &Arc<OwnedFd>| {
-            net::accept_queue(&**listener).is_ok_and(|(length, _)| length > 0)
-        };
-        !self.worker.listeners.iter().any(waits)
+    /// Whether none is left of what was queued when the worker was told to stop. Other workers may
+    /// have taken it.
+    fn has_taken_all(&self) -> bool {
+        self.queued.load(SeqCst) == 0 || self.worker.queued() == 0
+    }
+
+    /// One of them was accepted, if there is an order.
+    fn took_one(&self) {
+        if self.told().is_some() {
+            self.taken_ms.store(clock::monotonic_ms(), SeqCst);
+            // No more can be accepted than there were: then it is 0 already.
+            let _ = self.queued.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+        }
     }
 
     /// Whether a thread may go to accept. If so, it says so by [`Crew::came_back`] afterwards.
-    /// After a stop it may, for as long as there is something in the queue.
+    /// After a stop it may, for as long as there is something in the queue that was there before.
     fn may_accept(&self) -> bool {
         self.accepting.fetch_add(1, SeqCst);
         // Read after the line above, as `leave_listeners` reads the two in the other order: either
@@ -237,7 +257,7 @@ impl<'a> Crew<'a> {
         let may = match order_of(self.told_first.load(SeqCst)) {
             None => true,
             Some(Order::Retire) => false,
-            Some(Order::Stop) => !self.left.load(SeqCst) && !self.queue_is_empty(),
+            Some(Order::Stop) => !self.left.load(SeqCst) && !self.has_taken_all(),
         };
         if !may {
             self.came_back();
@@ -327,6 +347,9 @@ impl<'a> Thread<'a> {
             }
             let began_ms = self.desk.now.ms();
             let accepted = self.accept(door);
+            if accepted.is_ok() {
+                self.crew.took_one();
+            }
             self.crew.came_back();
             self.desk.tick();
             match accepted {

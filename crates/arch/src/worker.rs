@@ -152,9 +152,11 @@ impl Worker {
     /// How many connections wait at its sockets because somebody must make room for them: none
     /// when nobody shall.
     pub fn waits_for_room(&self) -> usize {
-        if !self.settings.close_idle_when_full {
-            return 0;
-        }
+        if self.settings.close_idle_when_full { self.queued() } else { 0 }
+    }
+
+    /// How many connections wait at its sockets to be accepted.
+    pub(crate) fn queued(&self) -> usize {
         let queue = |listener: &Arc<OwnedFd>| net::accept_queue(&**listener).map_or(0, |(n, _)| n);
         self.listeners.iter().map(|listener| queue(listener) as usize).sum()
     }

@@ -76,6 +76,11 @@ impl Accepts {
             .sum()
     }
 
+    /// Whether more of what is queued can be accepted, with so many connections open.
+    pub(crate) fn go_on(&self, worker: &Worker, open: usize) -> bool {
+        self.rests_until_ms.is_none() && open < worker.connections_max && worker.queued() > 0
+    }
+
     /// Submits what is missing, with so many connections open.
     pub(crate) fn top_up(&mut self, ring: &mut Ring, worker: &Worker, open: usize) {
         if self.ended || self.rests_until_ms.is_some_and(|_| self.under_way() > 0) {

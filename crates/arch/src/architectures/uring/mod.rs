@@ -159,7 +159,8 @@ impl Loop {
     fn turn(&mut self) -> io::Result<()> {
         let now_ms = self.desk.now.ms();
         let looks_for_room = self.accepts.looks_for_room(&self.worker, self.slots.len(), now_ms);
-        let most_ms = if self.told.is_some() || looks_for_room { 0 } else { WAIT_MS_MAX };
+        let is_ordered = self.told.is_some() || self.leaving.is_some();
+        let most_ms = if is_ordered || looks_for_room { 0 } else { WAIT_MS_MAX };
         let wait_ms = self.timers.wait_ms(now_ms, self.desk.wait_ms(most_ms));
         let mut completions = std::mem::take(&mut self.completions);
         self.operations.wait(&mut completions, wait_ms)?;
@@ -349,17 +350,20 @@ impl Loop {
         }
     }
 
-    /// An order is followed a turn after it came: a request that had arrived by then has been
-    /// received. Connections whose accept was under way are served.
+    /// An order is followed a turn after it came, and a stop when nothing is queued any more: a
+    /// request that had arrived by then has been received. Connections whose accept was under way
+    /// are served, and have a turn for what they have sent.
     fn follow_orders(&mut self, signalled: bool) {
-        if let Some(order) = self.told.take() {
-            self.leaving = Some(order);
-            self.accepts.end(&mut self.operations.ring);
-        }
         if self.accepts.under_way() == 0
             && let Some(order) = self.leaving.take()
         {
             self.begin_draining(order);
+        }
+        let takes_more =
+            self.told == Some(Order::Stop) && self.accepts.go_on(&self.worker, self.slots.len());
+        if let Some(order) = self.told.take_if(|_| !takes_more) {
+            self.leaving = Some(order);
+            self.accepts.end(&mut self.operations.ring);
         }
         if signalled {
             while let Some(order) = self.worker.order() {

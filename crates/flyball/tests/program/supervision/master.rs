@@ -119,42 +119,60 @@ const SIGQUIT: i32 = 3;
 /// Bit of SIGTERM in the sets of signals of `/proc/PID/status`.
 const SIGTERM_BIT: u64 = 1 << 14;
 
+/// Connections that nothing has accepted when the server is told to stop: more than `mt` has
+/// threads, and than a ring accepts at a time.
+const QUEUED: usize = 100;
+
 #[test]
 fn a_stopping_server_answers_what_has_arrived_before() {
     let site = small_site();
     let all = architectures();
     assert!(all.contains(&"mt") && all.contains(&"mp"), "{all:?}");
     for arch in all {
-        let mut server = Launch::new(&site, arch).workers_for(arch, 1).start();
-        let worker = server.worker();
-        let mut kept = server.connect();
-        assert_eq!(kept.ask(get("/small.txt")).status(), 200);
-        signal(worker, "STOP");
-        wait_for("the worker to be held", || {
-            proc_status(worker, "State").filter(|state| state.starts_with('T'))
-        });
-        kept.send(get("/small.txt"));
-        let mut queued = server.connect();
-        queued.send(get("/small.txt"));
-        // Another process of a group may read one, and answers it.
-        wait_for("what has arrived", || {
-            let sockets = sockets_at(server.port);
-            let unread = sockets.iter().filter(|socket| !socket.listens && socket.unread > 0);
-            let answered = [&mut kept, &mut queued].map(|client| usize::from(client.arrived()));
-            (unread.count() + answered.iter().sum::<usize>() == 2).then_some(())
-        });
-        signal(server.master(), "TERM");
-        wait_for("the worker to be told", || {
-            let pending = u64::from_str_radix(&proc_status(worker, "ShdPnd")?, 16).ok()?;
-            (pending & SIGTERM_BIT != 0).then_some(())
-        });
-        signal(worker, "CONT");
-        for client in [&mut kept, &mut queued] {
-            assert_eq!(client.response().status(), 200, "{arch}");
+        for limit in ["accept.limit=2", "accept.limit=inf"] {
+            // For whatever fails.
+            println!("{arch} with {limit}");
+            stops_with_what_has_arrived(Launch::new(&site, arch).workers_for(arch, 1).set(limit));
+        }
+    }
+}
+
+/// Has this server stop while its worker has read nothing of what has arrived.
+fn stops_with_what_has_arrived(launch: Launch) {
+    let mut server = launch.start();
+    let worker = server.worker();
+    let mut kept = server.connect();
+    assert_eq!(kept.ask(get("/small.txt")).status(), 200);
+    signal(worker, "STOP");
+    wait_for("the worker to be held", || {
+        proc_status(worker, "State").filter(|state| state.starts_with('T'))
+    });
+    let mut clients = vec![kept];
+    clients.extend((0..QUEUED).map(|_| server.connect()));
+    clients.iter_mut().for_each(|client| client.send(get("/small.txt")));
+    // Another process of a group may read some, and answers them.
+    wait_for("what has arrived", || {
+        let sockets = sockets_at(server.port);
+        let unread = sockets.iter().filter(|socket| !socket.listens && socket.unread > 0).count();
+        let answered = clients.iter_mut().filter_map(|client| client.arrived().then_some(()));
+        (unread + answered.count() == clients.len()).then_some(())
+    });
+    signal(server.master(), "TERM");
+    wait_for("the worker to be told", || {
+        let pending = u64::from_str_radix(&proc_status(worker, "ShdPnd")?, 16).ok()?;
+        (pending & SIGTERM_BIT != 0).then_some(())
+    });
+    signal(worker, "CONT");
+    // 0 where there is none. Each closes when it has its answer, so that another has its place.
+    let answered = clients.into_iter().map(|mut client| {
+        let status = client.try_response().map_or(0, |answer| answer.status());
+        if status == 200 {
             client.expect_closed();
         }
-        assert_eq!(server.ended().code(), Some(0), "{arch}");
-    }
+        status
+    });
+    assert_eq!(answered.collect::<Vec<_>>(), [200; QUEUED + 1], "the kept one is the first");
+    assert_eq!(server.ended().code(), Some(0));
 }
 
 #[test]
