@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flyball_arch::settings::AdminAddress;
 use flyball_http::Limits;
@@ -24,6 +24,13 @@ pub(crate) const COMMAND_MS_MAX: u64 = 15_000;
 /// Longest time that `upgrade-timeout` may give a new program, in milliseconds: the client that
 /// asks for an upgrade waits for its end.
 pub const UPGRADE_MS_MOST: u64 = 60_000;
+
+/// Longest wait of [`ask`] for an answer, in milliseconds, and for that of an upgrade: what the
+/// master may take, and as long for all that is around it.
+const ANSWER_MS_MAX: u64 = 30_000;
+const UPGRADE_ANSWER_MS_MAX: u64 = 90_000;
+const _: () = assert!(ANSWER_MS_MAX >= 2 * COMMAND_MS_MAX);
+const _: () = assert!(UPGRADE_ANSWER_MS_MAX >= UPGRADE_MS_MOST + 2 * COMMAND_MS_MAX);
 
 /// Longest answer of the master, in bytes.
 const REPLY_BYTES_MAX: usize = 8_192;
@@ -225,13 +232,14 @@ const TRIES_MAX: u32 = 5;
 /// With a message for the user.
 pub fn ask(socket: &Path, method: &str, target: &str) -> Result<(u16, String), String> {
     let timeout = match target {
-        UPGRADE => Duration::from_millis(UPGRADE_MS_MOST + 2 * COMMAND_MS_MAX),
-        _ => Duration::from_millis(2 * COMMAND_MS_MAX),
+        UPGRADE => Duration::from_millis(UPGRADE_ANSWER_MS_MAX),
+        _ => Duration::from_millis(ANSWER_MS_MAX),
     };
     ask_at(&AdminAddress::Unix(socket.to_path_buf()), method, target, timeout)
 }
 
-/// The same, wherever its `--admin` is; blocks for `timeout` whenever nothing comes.
+/// The same, wherever its `--admin` is. Blocks for `timeout`, or for as long again where an answer
+/// has begun.
 ///
 /// # Errors
 /// With a message for the user.
@@ -245,16 +253,8 @@ pub fn ask_at(
         AdminAddress::Tcp(address) => address.to_string(),
         AdminAddress::Unix(path) => format!("unix:{}", path.display()),
     };
-    let fail = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            format!("no server listens on {place}")
-        }
-        io::ErrorKind::PermissionDenied => format!(
-            "no permission to control the server at {place}: its owner may, and whom `admin-mode` \
-             and `admin-group` let"
-        ),
-        _ => format!("{place}: {error}"),
-    };
+    let fail = |error: io::Error| failure(&error, &place, timeout);
+    let start = Instant::now();
     let request = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let mut tries = 0;
     let stream = loop {
@@ -288,6 +288,9 @@ pub fn ask_at(
             }
             Event::End => return Ok((status, String::from_utf8_lossy(&body).into_owned())),
             Event::More if input.len() + body.len() < ANSWER_BYTES_MAX => {
+                if start.elapsed() >= timeout {
+                    return Err(fail(io::ErrorKind::TimedOut.into()));
+                }
                 let mut piece = [0; 4096];
                 let read = net::recv(&stream, &mut piece).map_err(fail)?;
                 if read == 0 {
@@ -300,9 +303,49 @@ pub fn ask_at(
     }
 }
 
+/// What the user is told of a server at this place that could not be asked.
+fn failure(error: &io::Error, place: &str, timeout: Duration) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            format!("no server listens on {place}")
+        }
+        io::ErrorKind::PermissionDenied => format!(
+            "no permission to control the server at {place}: its owner may, and whom `admin-mode` \
+             and `admin-group` let"
+        ),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("{place}: no answer within {} s", timeout.as_secs_f32())
+        }
+        _ => format!("{place}: {error}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_says_nothing_or_never_ends_is_waited_for_no_longer_than_that() {
+        for drips in [false, true] {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let server = std::thread::spawn(move || {
+                let (mut client, _) = listener.accept().unwrap();
+                // It ends when the client has left.
+                let begun = b"HTTP/1.1 200 OK\r\nX: ";
+                let drips = drips && io::Write::write_all(&mut client, begun).is_ok();
+                while drips && io::Write::write_all(&mut client, b"H").is_ok() {
+                    std::thread::park_timeout(Duration::from_millis(5));
+                }
+                // Of one that has left with something unread, the error is its end.
+                let _ = io::Read::read_to_end(&mut client, &mut Vec::new());
+            });
+            let timeout = Duration::from_millis(500);
+            let answer = ask_at(&AdminAddress::Tcp(address), "GET", "/status", timeout);
+            assert_eq!(answer, Err(format!("{address}: no answer within 0.5 s")));
+            server.join().unwrap();
+        }
+    }
 
     #[test]
     fn a_command_crosses_unchanged_and_nothing_else_does() {

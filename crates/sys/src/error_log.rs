@@ -109,6 +109,15 @@ pub fn shown(lines: &str) -> String {
     shown.0
 }
 
+/// A text of another process that stands in a line of a terminal: escaped as messages are, and
+/// so are the ends of its own lines.
+pub fn shown_in_line(text: &str) -> String {
+    let mut shown = Escaped(String::new());
+    // Writing to a string cannot fail.
+    let _ = shown.write_str(text);
+    shown.0
+}
+
 /// Text in which nothing is left that is not shown as it is.
 struct Escaped(String);
 

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use flyball_arch::AdminAddress;
 use flyball_server::control;
+use flyball_sys::error_log::shown_in_line;
 
 use super::sample::Look;
 
 /// Answers that wait to be shown; the thread waits when nobody takes them.
 const WAITING_MAX: usize = 4;
 
-/// Longest wait for a part of an answer.
+/// Longest wait for an answer.
 const ANSWER: Duration = Duration::from_secs(3);
 
 /// What a look gave: what there is to see, or why there is nothing.
@@ -61,13 +62,14 @@ impl Feed {
     }
 }
 
-/// Looks once. Blocks for three seconds whenever nothing comes.
+/// Looks once. Blocks for some seconds where no answer comes.
 ///
 /// # Errors
 /// Why there is nothing to see.
 pub fn ask(admin: &AdminAddress) -> News {
-    match control::ask_at(admin, "GET", "/status", ANSWER)? {
-        (200, text) => Look::read(&text),
-        (status, _) => Err(format!("the server answers with status {status}")),
+    match control::ask_at(admin, "GET", "/status", ANSWER) {
+        Ok((200, text)) => Look::read(&text),
+        Ok((status, _)) => Err(format!("the server answers with status {status}")),
+        Err(why) => Err(shown_in_line(&why)),
     }
 }

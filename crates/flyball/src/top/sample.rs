@@ -1,5 +1,6 @@
 //! One look at `/status`, and what happened between two.
 
+use flyball_sys::error_log::shown_in_line;
 use serde_json::{Value, json};
 
 /// The caches whose hits are shown.
@@ -53,14 +54,15 @@ pub struct Worker {
 }
 
 impl Look {
-    /// Reads the text of `/status`.
+    /// Reads the text of `/status`. Whatever answers chose the texts and names in it: none is kept
+    /// that a terminal would not show as it is.
     ///
     /// # Errors
     /// When it is something else.
     pub fn read(text: &str) -> Result<Look, String> {
         let value: Value = serde_json::from_str(text).map_err(|_| "the answer is no JSON")?;
         match value["counters"].is_object() && value["timings"].is_object() {
-            true => Ok(Look(value)),
+            true => Ok(Look(shown(value))),
             false => Err("the answer is of another program, or of an older server".into()),
         }
     }
@@ -110,6 +112,18 @@ impl Look {
         let mut times: Vec<(u64, u64)> = buckets.into_iter().flatten().filter_map(since).collect();
         times.sort_unstable();
         times
+    }
+}
+
+/// A value whose texts and names can be shown. It is no deeper than the parser lets it be.
+fn shown(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(shown_in_line(&text)),
+        Value::Array(values) => values.into_iter().map(shown).collect(),
+        Value::Object(named) => {
+            named.into_iter().map(|(name, value)| (shown_in_line(&name), shown(value))).collect()
+        }
+        value => value,
     }
 }
 

@@ -200,8 +200,13 @@ impl Spawner {
             return Ok(());
         }
         let mut why = [0; 1024];
-        match self.intake.hear(&mut why, READY_MS_MAX)? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        let told = |how: &str| io::Error::other(format!("the process that starts programs {how}"));
+        let heard = self.intake.hear(&mut why, READY_MS_MAX).map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => told("is not ready in time"),
+            _ => error,
+        });
+        match heard? {
+            0 => Err(told("ended while it started")),
             1 => {
                 self.was_ready.store(true, Relaxed);
                 Ok(())
@@ -644,5 +649,27 @@ pub(super) fn check(cgi: &CgiSettings) -> Result<(), (&'static str, String)> {
         },
         (Some(_), Some(_)) => Err(("root", "is given beside `program`: one of them counts".into())),
         (None, None) => Err(("program", "is missing: give `program` or `root`".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flyball_sys::responder::Mark;
+
+    #[test]
+    fn a_process_that_ends_while_it_starts_is_told_of_by_its_name() {
+        let socket = PathBuf::from("/socket");
+        let rule = PoolRule {
+            name: "fastcgi".into(),
+            mark: Mark::of(&socket, &[]),
+            socket,
+            program: "/program".into(),
+            settings: PoolSettings::default(),
+        };
+        let spawner = Spawner::new(Vec::new(), vec![rule], PathBuf::new());
+        drop(spawner.renew().unwrap());
+        let why = spawner.wait_until_ready().unwrap_err().to_string();
+        assert_eq!(why, "the process that starts programs ended while it started");
     }
 }

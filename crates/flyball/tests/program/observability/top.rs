@@ -63,6 +63,22 @@ fn drawn(screen: &Screen, columns: u16, lines: u16) -> Vec<String> {
     cells.chunks(usize::from(columns)).map(line).collect()
 }
 
+#[test]
+fn what_a_server_says_gives_a_terminal_no_orders() {
+    let status = json!({
+        "architecture": "\u{202e}tm\u{1b}[2J", "listen": ["\u{200b}a\nb\u{9b}"],
+        "connections": {"idle\u{2066}": 7}, "counters": {}, "timings": {},
+    });
+    let mut screen = Screen::new(&AdminAddress::Unix(PathBuf::from("admin.sock")));
+    for _ in 0..2 {
+        screen.take(Ok(Look::read(&status.to_string()).expect("a status")));
+    }
+    let lines = drawn(&screen, 120, 24);
+    assert!(lines[0].contains(r"\u{202e}tm\u{1b}[2J, workers 0"), "{lines:?}");
+    assert!(lines[0].ends_with(r"\u{200b}a\u{a}b\u{9b}"), "{lines:?}");
+    assert!(lines.concat().contains(r"idle\u{2066} 7"), "{lines:?}");
+}
+
 fn press(screen: &mut Screen, key: KeyCode) {
     screen.event(&Event::Key(KeyEvent::from(key)));
 }
