@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{Interest, Readiness};
-use flyball_sys::uring::Ring;
 
 use crate::kernel::net;
+use crate::kernel::uring::Ring;
 use crate::slots::Token;
 
 /// A backend that is waited for.
@@ -148,9 +148,9 @@ impl BackendPoll {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::uring::Mode;
     use crate::slots::Slots;
     use flyball_sys::readiness::{self, MECHANISMS};
-    use flyball_sys::uring::Mode;
     use std::os::unix::net::UnixStream;
 
     #[test]

@@ -2,6 +2,6 @@
 //! can put a simulated kernel below a thread, and run whole architectures on it.
 
 #[cfg(test)]
-pub(crate) use crate::simulation::kernel::{clock, file, net, readiness};
+pub(crate) use crate::simulation::kernel::{clock, file, net, readiness, signal, uring};
 #[cfg(not(test))]
-pub(crate) use flyball_sys::{clock, file, net, readiness};
+pub(crate) use flyball_sys::{clock, file, net, readiness, signal, uring};

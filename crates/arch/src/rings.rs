@@ -3,7 +3,8 @@
 use std::io;
 
 use flyball_sys::sandbox::{Calls, forbid_new_rings};
-use flyball_sys::uring::{Mode, Ring};
+
+use crate::kernel::uring::{Mode, Ring};
 
 /// Why there is no ring, where memory is left.
 const NO_MEMORY_FOR_RINGS: &str = "no memory for a ring: the processes of its user may not lock so \

@@ -7,13 +7,13 @@ use flyball_conn::{Context, RequestLog};
 use flyball_observe::log::LogSender;
 use flyball_site::{Service, SharedCaches, Sites};
 use flyball_sys::error_log::Level;
-use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{process, say};
 
 use crate::chunks::Chunks;
 use crate::descriptors::DESCRIPTORS_RESERVED;
 use crate::desk::Desk;
 use crate::kernel::net;
+use crate::kernel::signal::{Signal, Signals};
 use crate::links::Upstreams;
 use crate::overload::Overload;
 use crate::rings::Rings;

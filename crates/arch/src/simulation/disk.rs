@@ -58,6 +58,11 @@ impl Disk {
         self.under_way.is_empty() && self.done.is_empty()
     }
 
+    /// Performs an operation, which fails once in so many.
+    pub(super) fn perform_op(&mut self, op: Op, fails: usize) -> Done {
+        if self.random.one_in(fails) { refused(op) } else { op.perform() }
+    }
+
     /// Goes on with one of those that are under way.
     pub(super) fn finish_one(&mut self, schedule: &Schedule) {
         let at = if schedule.late { self.random.below(self.under_way.len()) } else { 0 };

@@ -11,6 +11,8 @@ pub(super) enum Fault {
     None,
     /// A wake-up is lost: a socket is not watched, or one of its events is not told.
     LostWakeUp,
+    /// A buffer is given back while it is being sent.
+    GivenBackEarly,
     /// A plan comes back to another connection that waits for one.
     WrongExchange,
     /// A plan comes back to the slot that has asked for it, also when another connection has it.
@@ -29,6 +31,11 @@ impl Fault {
     /// Whether a plan comes back to a slot and not to its connection.
     pub(super) fn forgets_connection(self) -> bool {
         self == Fault::OutlivesConnection
+    }
+
+    /// Whether a buffer is given back before it may be.
+    pub(super) fn gives_back_early(self, random: &mut Random) -> bool {
+        self == Fault::GivenBackEarly && random.one_in(ONE_IN)
     }
 
     /// Whether a plan goes astray.

@@ -10,7 +10,7 @@ fn on_line<R>(socket: impl AsFd, f: impl FnOnce(&mut World, usize) -> R) -> Opti
     let fd = socket.as_fd().as_raw_fd();
     with(|world| match world.source(fd)? {
         Source::Line(at) => Some(f(world, at)),
-        Source::Listener | Source::Disk => None,
+        Source::Listener | Source::Disk | Source::Signals => None,
     })
     .flatten()
 }
@@ -39,6 +39,42 @@ pub(crate) mod readiness {
 
     pub(crate) fn open(name: &str) -> io::Result<Box<dyn Readiness>> {
         super::super::watch::open(name).map_or_else(|| flyball_sys::readiness::open(name), Ok)
+    }
+}
+
+/// Completion rings.
+pub(crate) mod uring {
+    pub(crate) use super::super::ring::*;
+}
+
+/// Signals.
+pub(crate) mod signal {
+    use super::with;
+    pub(crate) use flyball_sys::signal::Signal;
+    use std::io;
+    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+    use std::os::unix::net::UnixStream;
+
+    /// Those of a world, by a descriptor that it knows.
+    #[derive(Debug)]
+    pub struct Signals(OwnedFd);
+
+    impl Signals {
+        pub(crate) fn block() -> io::Result<Signals> {
+            let signals = Signals(UnixStream::pair()?.0.into());
+            with(|world| world.set_signals(&signals.0));
+            Ok(signals)
+        }
+
+        pub(crate) fn next(&self) -> Option<Signal> {
+            with(|world| world.orders.pop_front()).flatten()
+        }
+    }
+
+    impl AsFd for Signals {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
     }
 }
 
@@ -93,7 +129,7 @@ pub(crate) mod net {
         let fd = listener.as_fd().as_raw_fd();
         let accepted = with(|world| match world.source(fd)? {
             Source::Listener => Some(world.accept(!nonblocking)),
-            Source::Line(_) | Source::Disk => None,
+            Source::Line(_) | Source::Disk | Source::Signals => None,
         });
         match accepted.flatten() {
             None => flyball_sys::net::accept_within(opening, listener, nonblocking),
@@ -144,6 +180,11 @@ pub(crate) mod net {
 
     pub(crate) fn set_cork(socket: impl AsFd, corked: bool) -> io::Result<()> {
         on_line(&socket, |_, _| ()).map_or_else(|| flyball_sys::net::set_cork(socket, corked), Ok)
+    }
+
+    pub(crate) fn set_nonblocking(socket: impl AsFd, on: bool) -> io::Result<()> {
+        let set = on_line(&socket, |world, at| world.lines[at].blocks = !on);
+        set.map_or_else(|| flyball_sys::net::set_nonblocking(socket, on), Ok)
     }
 
     pub(crate) fn shutdown_write(socket: impl AsFd) -> io::Result<()> {

@@ -71,9 +71,14 @@ impl Schedule {
         }
     }
 
+    /// Whether a client's time may be up.
+    pub(super) fn is_late(&self) -> bool {
+        self.jumps || self.slow
+    }
+
     /// Whether every answer must come, whole and as it is.
     pub(super) fn is_fair(&self) -> bool {
-        !self.jumps && self.fails == 0 && self.leaves == 0
+        !self.is_late() && self.fails == 0 && self.leaves == 0
     }
 
     /// From now on nothing is disturbed any more.

@@ -6,6 +6,9 @@ use super::disk::Helpers;
 use super::random::Random;
 use super::site::{settings, worker};
 use super::world::with;
+use crate::architecture::Architecture;
+use crate::architectures::tux::Tux;
+use crate::architectures::uring::Uring;
 use crate::architectures::watpipe;
 use crate::architectures::watpipe::stages::{Line, Pipeline, PollStage, Poller, Thread as Stage};
 use crate::blocking::{Crew, Thread};
@@ -26,17 +29,23 @@ pub(super) enum Way {
     EdgeWithHelpers,
     /// Stages that arm a socket to be told once.
     Once,
+    /// Completions of a ring.
+    Ring,
+    /// Callbacks of a ring, and a queue of work.
+    Callbacks,
     /// A thread that blocks, and looks at the time with each tick.
     Blocking,
 }
 
 impl Way {
-    pub(super) const ALL: [Way; 6] = [
+    pub(super) const ALL: [Way; 8] = [
         Way::Level,
         Way::Edge,
         Way::LevelWithHelpers,
         Way::EdgeWithHelpers,
         Way::Once,
+        Way::Ring,
+        Way::Callbacks,
         Way::Blocking,
     ];
 
@@ -45,10 +54,15 @@ impl Way {
         matches!(self, Way::LevelWithHelpers | Way::EdgeWithHelpers)
     }
 
+    /// Whether it is told what is ready: neither by a tick nor by what is complete.
+    pub(super) fn is_woken(self) -> bool {
+        !matches!(self, Way::Ring | Way::Blocking)
+    }
+
     fn events(self) -> Events {
         match self {
             Way::Edge | Way::EdgeWithHelpers => Events::EpollEdge,
-            Way::Level | Way::LevelWithHelpers | Way::Once | Way::Blocking => Events::Epoll,
+            _ => Events::Epoll,
         }
     }
 
@@ -59,6 +73,8 @@ impl Way {
             Way::Level | Way::Edge => loops(settings, false),
             Way::LevelWithHelpers | Way::EdgeWithHelpers => loops(settings, true),
             Way::Once => stages(settings, random),
+            Way::Ring => runs(&Uring, settings),
+            Way::Callbacks => runs(&Tux, settings),
             Way::Blocking => blocks(settings),
         }
     }
@@ -91,6 +107,14 @@ fn loops(settings: Settings, with_helpers: bool) {
         process.accept();
         process.work();
     }
+}
+
+/// An architecture as it is; it is told to stop in the end.
+fn runs(architecture: &dyn Architecture, settings: Settings) {
+    let worker = listening(settings, 1);
+    with(|world| world.stops = true);
+    let report = architecture.run(worker).expect("it runs");
+    assert_eq!(report.unfinished, 0);
 }
 
 fn blocks(settings: Settings) {

@@ -4,8 +4,9 @@ use super::client::Ending;
 use super::schedule::Schedule;
 use super::{Case, Failure};
 
-/// Most runs that are spent on it.
+/// Most runs that are spent on it, and most steps.
 const RUNS_MAX: usize = 3_000;
+const STEPS_MAX: u64 = 5_000_000;
 
 /// Seeds that are tried where something is left out.
 const SEEDS: u64 = 8;
@@ -13,16 +14,21 @@ const SEEDS: u64 = 8;
 /// The smallest case that fails which is found from this one by leaving out one thing after the
 /// other, and why it fails.
 pub(super) fn shrink(case: &Case, failure: Failure) -> (Case, Failure) {
-    let (mut least, mut why, mut left) = (case.clone(), failure, RUNS_MAX);
+    let (mut least, mut why) = (case.clone(), failure);
+    let (mut left, mut steps) = (RUNS_MAX, 0);
     'smaller: loop {
         for one in simpler(&least, why.steps) {
-            if left == 0 {
+            if left == 0 || steps > STEPS_MAX {
                 break 'smaller;
             }
             left -= 1;
-            if let Err(failure) = one.run() {
-                (least, why) = (one, failure);
-                continue 'smaller;
+            match one.run() {
+                Ok(taken) => steps += taken,
+                Err(failure) => {
+                    steps += failure.steps;
+                    (least, why) = (one, failure);
+                    continue 'smaller;
+                }
             }
         }
         break;

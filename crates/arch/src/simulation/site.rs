@@ -9,11 +9,11 @@ use flyball_observe::log::LogSender;
 use flyball_site::modules::ModuleSettings;
 use flyball_site::{SiteSettings, Sites};
 use flyball_sys::sandbox::Rights;
-use flyball_sys::signal::Signals;
 use tempfile::TempDir;
 
 use super::random::Random;
 use crate::chunks::Chunks;
+use crate::kernel::signal::Signals;
 use crate::links::Upstreams;
 use crate::rings::Rings;
 use crate::settings::{Events, SendMode, Settings};

@@ -2,10 +2,13 @@
 //! its disk, and a seeded schedule of what happens next.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Once;
+
+use flyball_sys::signal::Signal;
 
 use super::client::{Client, Dialogue, Ending};
 use super::disk::Disk;
@@ -29,7 +32,7 @@ const CONNECT_ONE_IN: usize = 8;
 const SLOW_ONE_IN: usize = 30;
 
 /// Steps after which a run makes no progress.
-const STEPS_MAX: u64 = 1_000_000;
+const STEPS_MAX: u64 = 300_000;
 
 /// What may happen outside of the server.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +52,7 @@ pub(super) enum Source {
     Line(usize),
     Listener,
     Disk,
+    Signals,
 }
 
 /// The world below one thread.
@@ -74,6 +78,13 @@ pub(super) struct World {
     /// Waits that are in vain come back at once: who waits is one of several threads.
     pub(super) is_shared: bool,
     sleeps: u32,
+    /// Orders that the server has not taken, the descriptor that tells of them, and how many there
+    /// were.
+    pub(super) orders: VecDeque<Signal>,
+    signals: RawFd,
+    ordered: u64,
+    /// The server is told to stop when every client has left.
+    pub(super) stops: bool,
     /// What may happen next; scratch.
     acts: Vec<Act>,
 }
@@ -142,6 +153,10 @@ impl World {
             connects: 0,
             is_shared: false,
             sleeps: 0,
+            orders: VecDeque::new(),
+            signals: -1,
+            ordered: 0,
+            stops: false,
             acts: Vec::new(),
         }
     }
@@ -158,6 +173,15 @@ impl World {
         self.listener = listener.as_raw_fd();
     }
 
+    pub(super) fn set_signals(&mut self, signals: &OwnedFd) {
+        self.signals = signals.as_raw_fd();
+    }
+
+    fn order(&mut self, signal: Signal) {
+        self.orders.push_back(signal);
+        self.ordered += 1;
+    }
+
     /// Whether every client has left and every connection is closed.
     pub(super) fn is_over(&mut self) -> bool {
         let is_over = |line: &Line| line.client.is_over && !line.is_open();
@@ -171,6 +195,7 @@ impl World {
             Some(at) => Some(Source::Line(at)),
             None if fd == self.listener => Some(Source::Listener),
             None if fd == self.disk.number() => Some(Source::Disk),
+            None if fd == self.signals => Some(Source::Signals),
             None => None,
         }
     }
@@ -186,6 +211,7 @@ impl World {
             }
             Source::Listener => Some((readable(!self.queue.is_empty()), self.connects)),
             Source::Disk => Some((readable(self.disk.is_signalled), self.disk.signals)),
+            Source::Signals => Some((readable(!self.orders.is_empty()), self.ordered)),
         }
     }
 
@@ -256,7 +282,11 @@ impl World {
                 false => !self.is_fair && self.give_up(),
             };
         if !goes_on {
-            return false;
+            let ends = self.stops && self.ordered == 0 && self.is_over();
+            if ends {
+                self.order(Signal::Stop);
+            }
+            return ends;
         }
         self.step();
         self.sleeps = 0;

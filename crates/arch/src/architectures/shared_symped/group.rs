@@ -19,12 +19,12 @@ use flyball_sys::owned;
 use flyball_sys::process::{self, Ending, ProcessId};
 use flyball_sys::readiness::{self, Interest};
 use flyball_sys::shared::SharedCounters;
-use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::wake::Wake;
 
 use crate::chunks::Chunks;
 use crate::descriptors::connections_that_fit;
 use crate::helpers::Inline;
+use crate::kernel::signal::{Signal, Signals};
 use crate::links::Upstreams;
 use crate::phases::Phases;
 use crate::restart::{EarlyEnds, RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN};

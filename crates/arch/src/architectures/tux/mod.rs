@@ -33,14 +33,14 @@ use std::io;
 
 use flyball_observe::counters::{Counter, Tally};
 use flyball_site::Service;
-use flyball_sys::clock;
 use flyball_sys::sandbox::Calls;
-use flyball_sys::uring::{Completion, Ring};
 
 use self::requests::{Callbacks, LISTENERS, Requests, SIGNALS};
 use crate::accept::{self, AcceptPolicy, Ended};
 use crate::architecture::{Architecture, Sockets};
 use crate::desk::Desk;
+use crate::kernel::clock;
+use crate::kernel::uring::{Completion, Ring};
 use crate::limits::{ACCEPT_PAUSE_MS, WAIT_MS_MAX};
 use crate::rings;
 use crate::settings::{AcceptLimit, Settings};

@@ -11,14 +11,14 @@ use flyball_conn::{Connection, Needs};
 use flyball_http::CloseReason;
 use flyball_site::{Ask, Plan};
 use flyball_sys::disk::{Done, Op};
-use flyball_sys::net;
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
-use flyball_sys::uring::{Completion, Mode, Ring};
 
 use crate::awaited::{Awaited, BackendPoll};
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, receive, resume};
+use crate::kernel::net;
+use crate::kernel::uring::{Completion, Mode, Ring};
 use crate::links::{Held, Pool, Unwatched};
 use crate::pool::BlockingPool;
 use crate::room::{self, Yields};

@@ -4,12 +4,12 @@ use std::io;
 
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
-use flyball_sys::net;
-use flyball_sys::uring::Ring;
 
 use super::slot::Slot;
 use crate::accept;
 use crate::desk::Desk;
+use crate::kernel::net;
+use crate::kernel::uring::Ring;
 use crate::limits::ACCEPT_PAUSE_MS;
 use crate::room::{self, Yields};
 use crate::settings::AcceptLimit;

@@ -32,13 +32,13 @@ use flyball_conn::Needs;
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_sys::sandbox::Calls;
-use flyball_sys::uring::{self, Completion, Ring, Socket};
 
 use self::accepts::Accepts;
 use self::operations::{OFFLOADED, Operations, SIGNALS};
 use self::slot::Slot;
 use crate::architecture::{Architecture, Sockets};
 use crate::desk::Desk;
+use crate::kernel::uring::{self, Completion, Ring, Socket};
 use crate::limits::WAIT_MS_MAX;
 use crate::links::link;
 use crate::rings;

@@ -8,14 +8,14 @@ use flyball_http::CloseReason;
 use flyball_http::out::{Front, Memory};
 use flyball_site::{Out, Plan};
 use flyball_sys::disk::{Done, Op};
-use flyball_sys::net;
-use flyball_sys::uring::{
-    self, Completion, Features, Lent, Mode, Outgoing, Received, Ring, Socket, Then,
-};
 
 use super::slot::{Purpose, Receiving, Reference, Slot};
 use crate::awaited::{Awaited, BACKEND};
 use crate::desk::Desk;
+use crate::kernel::net;
+use crate::kernel::uring::{
+    self, Completion, Features, Lent, Mode, Outgoing, Received, Ring, Socket, Then,
+};
 use crate::links::link;
 use crate::pool::BlockingPool;
 use crate::settings::CompletionOrder;

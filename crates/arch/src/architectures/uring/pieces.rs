@@ -10,7 +10,8 @@ use flyball_site::{File, Out};
 use flyball_sys::descriptors::Descriptor;
 use flyball_sys::disk::Op;
 use flyball_sys::file::Stamp;
-use flyball_sys::uring::{Lent, Ring};
+
+use crate::kernel::uring::{Lent, Ring};
 
 /// A part of a file in memory.
 #[derive(Debug)]

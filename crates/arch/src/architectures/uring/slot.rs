@@ -6,11 +6,11 @@ use flyball_conn::Connection;
 use flyball_http::CloseReason;
 use flyball_site::Plan;
 use flyball_sys::owned::Owned;
-use flyball_sys::uring::Socket;
 
 use super::pieces::Pieces;
 use crate::awaited::BackendPoll;
 use crate::desk::Desk;
+use crate::kernel::uring::Socket;
 use crate::links::Held;
 
 /// What a disk operation is for.

@@ -1,0 +1,628 @@
+//! A simulated ring: operations complete late, in any order and in parts, and the memory that the
+//! kernel uses is poisoned as soon as it is given back. Without a world it polls on a real one.
+
+use std::collections::HashMap;
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use flyball_sys::descriptors::Descriptor;
+use flyball_sys::disk::{Done, Op};
+use flyball_sys::file;
+use flyball_sys::net::Address;
+use flyball_sys::owned::Owned;
+use flyball_sys::readiness::Interest;
+use flyball_sys::uring as machine;
+pub(crate) use flyball_sys::uring::{
+    Features, Mode, Then, defers, is_cancelled, is_out_of_buffers,
+};
+
+use super::world::{Source, World, with};
+
+/// What memory is filled with that was given back.
+const POISON: u8 = 0xdb;
+
+/// Bytes of a buffer for input.
+const RECEIVE_BYTES: usize = 512;
+
+/// Buffers that the kernel takes from when input comes.
+const PROVIDED: usize = 2;
+
+const ECANCELED: i32 = 125;
+const ENOBUFS: i32 = 105;
+
+/// A completed operation; see [`machine::Completion`].
+#[derive(Debug)]
+pub(crate) enum Completion {
+    Connected(io::Result<Socket>, bool),
+    Received(io::Result<Received>, bool),
+    Sent(Box<Outgoing>, io::Result<usize>, bool),
+    Unacknowledged(u64),
+    Disk(Done),
+    Piece(Lent, io::Result<usize>),
+    Readable(bool),
+    Installed(io::Result<Owned>),
+    Writable,
+    Shut,
+    Ready(io::Result<Interest>, bool),
+}
+
+/// A connection that a ring owns.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    near: Arc<OwnedFd>,
+    direct: bool,
+}
+
+impl Socket {
+    pub(crate) fn plain(&self) -> Option<BorrowedFd<'_>> {
+        (!self.direct).then(|| self.near.as_fd())
+    }
+}
+
+/// Memory of a ring, by its number.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    number: usize,
+    len: usize,
+}
+
+/// Bytes that were received.
+#[derive(Debug)]
+pub(crate) struct Received {
+    lent: Lent,
+    is_provided: bool,
+}
+
+/// What one send carries.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing(Vec<Part>);
+
+#[derive(Debug)]
+enum Part {
+    Bytes(Vec<u8>),
+    Piece(Lent, Range<usize>),
+}
+
+impl Outgoing {
+    pub(crate) fn copy(&mut self, bytes: &[u8]) {
+        self.0.push(Part::Bytes(bytes.to_vec()));
+    }
+
+    pub(crate) fn share(&mut self, bytes: &impl AsRef<[u8]>) {
+        self.copy(bytes.as_ref());
+    }
+
+    pub(crate) fn piece(&mut self, buffer: Lent, range: Range<usize>) {
+        self.0.push(Part::Piece(buffer, range));
+    }
+
+    pub(crate) fn take_piece(&mut self) -> Option<(Lent, Range<usize>)> {
+        match self.0.pop()? {
+            Part::Piece(buffer, range) => Some((buffer, range)),
+            Part::Bytes(_) => None,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        let len = |part: &Part| match part {
+            Part::Bytes(bytes) => bytes.len(),
+            Part::Piece(_, range) => range.len(),
+        };
+        self.0.iter().map(len).sum()
+    }
+}
+
+/// An operation that is under way.
+#[derive(Debug)]
+enum Doing {
+    Accept {
+        again: bool,
+    },
+    Receive {
+        near: Arc<OwnedFd>,
+        again: bool,
+        own: bool,
+    },
+    Send {
+        near: Option<Arc<OwnedFd>>,
+        outgoing: Box<Outgoing>,
+        sent: usize,
+        closes: bool,
+    },
+    Disk(Op),
+    Read {
+        file: Arc<Descriptor>,
+        lent: Lent,
+        start: u64,
+    },
+    /// A descriptor, and how often it had woken when it was told last.
+    Watch(RawFd, Option<u64>),
+    Poll {
+        socket: Arc<Owned>,
+        interest: Interest,
+        again: bool,
+    },
+    Room(Arc<OwnedFd>),
+    Tell(Completion),
+}
+
+#[derive(Debug)]
+struct Flight {
+    token: u64,
+    doing: Doing,
+    is_cancelled: bool,
+}
+
+/// A ring.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    real: Option<machine::Ring>,
+    features: Features,
+    flights: Vec<Flight>,
+    /// All memory that was ever lent.
+    memory: Vec<Vec<u8>>,
+    free: Vec<usize>,
+    /// Buffers that the kernel may take when input comes.
+    provided: usize,
+    /// Descriptors of sockets, by their numbers, until they are closed.
+    open: HashMap<RawFd, Arc<OwnedFd>>,
+}
+
+impl Ring {
+    pub(crate) fn probe() -> io::Result<()> {
+        machine::Ring::probe()
+    }
+
+    pub(crate) fn new(entries: u32, mode: Mode) -> io::Result<Ring> {
+        let is_simulated = with(|_| ()).is_some();
+        let real = (!is_simulated).then(|| machine::Ring::new(entries, mode)).transpose()?;
+        Ok(Ring {
+            real,
+            features: Features::NONE,
+            flights: Vec::new(),
+            memory: Vec::new(),
+            free: Vec::new(),
+            provided: PROVIDED,
+            open: HashMap::new(),
+        })
+    }
+
+    pub(crate) fn restricted(entries: u32, mode: Mode) -> io::Result<Ring> {
+        Ring::new(entries, mode)
+    }
+
+    pub(crate) fn enable(&mut self, wanted: Features, _: u16, _: u32) -> Features {
+        let one = |wanted| wanted && with(|world| world.random.one_in(2)) == Some(true);
+        let provided = one(wanted.provided);
+        self.features = Features {
+            provided,
+            multishot: provided && one(wanted.multishot),
+            direct: one(wanted.direct),
+            linked: one(wanted.linked),
+            installs: one(wanted.installs),
+            registered: false,
+        };
+        self.features
+    }
+
+    pub(crate) fn register_chunks(&mut self, _: u16, _: usize) {}
+
+    fn start(&mut self, token: u64, doing: Doing) {
+        with(World::called);
+        self.flights.push(Flight { token, doing, is_cancelled: false });
+    }
+
+    pub(crate) fn watch(&mut self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        self.start(token, Doing::Watch(fd.as_raw_fd(), None));
+        Ok(())
+    }
+
+    pub(crate) fn poll(&mut self, socket: Arc<Owned>, token: u64, interest: Interest) {
+        match &mut self.real {
+            Some(real) => real.poll(socket, token, interest),
+            None => self.start(token, Doing::Poll { socket, interest, again: false }),
+        }
+    }
+
+    pub(crate) fn poll_room(&mut self, socket: Arc<Owned>, token: u64) {
+        self.start(token, Doing::Poll { socket, interest: Interest::WRITE, again: true });
+    }
+
+    pub(crate) fn cancel(&mut self, token: u64) {
+        if let Some(real) = &mut self.real {
+            return real.cancel(token);
+        }
+        self.cancel_all(|flight| {
+            let is_held = match &flight.doing {
+                Doing::Receive { own, .. } => *own,
+                doing => !matches!(doing, Doing::Room(_) | Doing::Tell(_)),
+            };
+            is_held && flight.token == token
+        });
+    }
+
+    fn cancel_all(&mut self, which: impl Fn(&Flight) -> bool) {
+        for flight in self.flights.iter_mut().filter(|flight| which(flight)) {
+            flight.is_cancelled = true;
+        }
+    }
+
+    pub(crate) fn accept_socket(&mut self, _: &Arc<OwnedFd>, token: u64, again: bool) {
+        self.start(token, Doing::Accept { again });
+    }
+
+    pub(crate) fn peer_address(&self, _: &Socket) -> Address {
+        flyball_sys::net::no_address()
+    }
+
+    pub(crate) fn receive(&mut self, socket: &Socket, token: u64, again: bool, own: bool) -> bool {
+        let own = own || !self.features.provided;
+        let again = again && !own && self.features.multishot;
+        self.start(token, Doing::Receive { near: Arc::clone(&socket.near), again, own });
+        again
+    }
+
+    pub(crate) fn stop_receiving(&mut self, token: u64) {
+        self.cancel_all(|flight| {
+            let is_receive = matches!(flight.doing, Doing::Receive { own: false, .. });
+            is_receive && flight.token == token
+        });
+    }
+
+    pub(crate) fn bytes(&self, received: &Received) -> &[u8] {
+        &self.memory[received.lent.number][..received.lent.len]
+    }
+
+    pub(crate) fn recycle(&mut self, received: Received) {
+        self.provided += usize::from(received.is_provided);
+        self.take_back(received.lent);
+    }
+
+    pub(crate) fn outgoing(&mut self) -> Box<Outgoing> {
+        Box::default()
+    }
+
+    pub(crate) fn keep_outgoing(&mut self, _: Box<Outgoing>) {}
+
+    pub(crate) fn send(
+        &mut self,
+        socket: &Socket,
+        outgoing: Box<Outgoing>,
+        token: u64,
+        then: Then,
+    ) -> bool {
+        let closes = then == Then::Close && self.features.linked;
+        let is_early = with(|world| world.fault.gives_back_early(&mut world.random)) == Some(true);
+        if let Some(Part::Piece(lent, _)) = outgoing.0.last().filter(|_| is_early) {
+            self.give_back(lent.number);
+        }
+        let near = Some(Arc::clone(&socket.near));
+        self.start(token, Doing::Send { near, outgoing, sent: 0, closes });
+        closes
+    }
+
+    pub(crate) fn shut_write(&mut self, socket: &Socket, token: u64) -> bool {
+        drop(super::kernel::net::shutdown_write(&*socket.near));
+        if socket.direct {
+            self.start(token, Doing::Tell(Completion::Shut));
+        }
+        socket.direct
+    }
+
+    pub(crate) fn stop(&mut self, token: u64) {
+        self.stop_receiving(token);
+        self.cancel_all(|flight| flight.token == token && matches!(flight.doing, Doing::Room(_)));
+        self.cancel(token);
+    }
+
+    pub(crate) fn interrupt(&mut self, socket: &Socket) {
+        if !socket.direct {
+            drop(super::kernel::net::shutdown_write(&*socket.near));
+        }
+        self.cancel_all(|flight| flight.doing.is_on(&socket.near));
+    }
+
+    pub(crate) fn unacknowledged(&mut self, socket: &Socket, token: u64) -> Option<u64> {
+        let queued = super::kernel::net::unacknowledged(&*socket.near);
+        if !socket.direct {
+            return Some(queued);
+        }
+        self.start(token, Doing::Tell(Completion::Unacknowledged(queued)));
+        None
+    }
+
+    pub(crate) fn install(&mut self, socket: &Socket, token: u64) -> bool {
+        if self.features.installs {
+            // A descriptor of its own has its own number, which the world does not know.
+            let refused = Err(io::Error::from_raw_os_error(24));
+            let _ = socket;
+            self.start(token, Doing::Tell(Completion::Installed(refused)));
+        }
+        self.features.installs
+    }
+
+    pub(crate) fn wait_for_room(&mut self, socket: &Socket, token: u64) {
+        self.start(token, Doing::Room(Arc::clone(&socket.near)));
+    }
+
+    pub(crate) fn reset_on_close(&mut self, socket: &Socket) {
+        drop(super::kernel::net::reset_on_close(&*socket.near));
+    }
+
+    pub(crate) fn close(&mut self, socket: Socket) {
+        self.open.remove(&socket.near.as_raw_fd());
+    }
+
+    pub(crate) fn lend(&mut self, len: usize) -> Lent {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.memory.push(Vec::new());
+            self.memory.len() - 1
+        });
+        self.memory[number].clear();
+        self.memory[number].resize(len, POISON);
+        Lent { number, len }
+    }
+
+    pub(crate) fn take_back(&mut self, lent: Lent) {
+        self.give_back(lent.number);
+    }
+
+    fn give_back(&mut self, number: usize) {
+        self.memory[number].fill(POISON);
+        self.free.push(number);
+    }
+
+    pub(crate) fn read_piece(
+        &mut self,
+        file: &Arc<Descriptor>,
+        lent: Lent,
+        start: u64,
+        token: u64,
+    ) {
+        self.start(token, Doing::Read { file: Arc::clone(file), lent, start });
+    }
+
+    pub(crate) fn disk(&mut self, op: Op, token: u64) -> Option<Op> {
+        self.start(token, Doing::Disk(op));
+        None
+    }
+
+    pub(crate) fn submit(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(crate) fn gather(&mut self, found: &mut Vec<(u64, Completion)>) -> io::Result<()> {
+        self.wait(found, 0)
+    }
+
+    pub(crate) fn peek(&mut self, found: &mut Vec<(u64, Completion)>) {
+        with(|world| self.complete(world, found));
+    }
+
+    pub(crate) fn wait(
+        &mut self,
+        found: &mut Vec<(u64, Completion)>,
+        timeout_ms: u64,
+    ) -> io::Result<()> {
+        if let Some(real) = &mut self.real {
+            let mut completions = Vec::new();
+            real.wait(&mut completions, timeout_ms)?;
+            found.extend(completions.into_iter().map(|(token, completion)| match completion {
+                machine::Completion::Ready(ready, more) => (token, Completion::Ready(ready, more)),
+                other => panic!("only polls go to the machine's ring, not {other:?}"),
+            }));
+            return Ok(());
+        }
+        with(|world| {
+            world.called();
+            world.look();
+            let until_ms = world.now_ms() + timeout_ms;
+            loop {
+                self.complete(world, found);
+                if !found.is_empty() || timeout_ms == 0 || !world.pass(until_ms) {
+                    return;
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Doing {
+    fn is_on(&self, socket: &Arc<OwnedFd>) -> bool {
+        match self {
+            Doing::Receive { near, .. } | Doing::Room(near) => Arc::ptr_eq(near, socket),
+            Doing::Send { near, .. } => near.as_ref().is_some_and(|near| Arc::ptr_eq(near, socket)),
+            _ => false,
+        }
+    }
+}
+
+/// Completing.
+impl Ring {
+    /// Completes some of the operations that can be, in any order.
+    fn complete(&mut self, world: &mut World, found: &mut Vec<(u64, Completion)>) {
+        let mut order: Vec<usize> = (0..self.flights.len()).collect();
+        for at in (1..order.len()).rev() {
+            order.swap(at, world.random.below(at + 1));
+        }
+        let mut over = Vec::new();
+        for at in order {
+            // Some come later.
+            if world.schedule.late && world.random.one_in(3) {
+                continue;
+            }
+            let mut doing =
+                std::mem::replace(&mut self.flights[at].doing, Doing::Accept { again: false });
+            let Flight { token, is_cancelled, .. } = self.flights[at];
+            let completed = match is_cancelled {
+                true => self.cancelled(&mut doing),
+                false => self.go_on(&mut doing, world),
+            };
+            let is_poll = matches!(doing, Doing::Poll { .. });
+            self.flights[at].doing = doing;
+            if let Some((completion, more)) = completed {
+                if !is_poll || !world.fault.loses(&mut world.random) {
+                    found.push((token, completion));
+                }
+                if !more {
+                    over.push(at);
+                }
+            }
+        }
+        over.sort_unstable();
+        for at in over.into_iter().rev() {
+            self.flights.remove(at);
+        }
+        // What was closed with its last operation is closed now.
+        world.look();
+    }
+
+    fn cancelled(&mut self, doing: &mut Doing) -> Option<(Completion, bool)> {
+        let error = || io::Error::from_raw_os_error(ECANCELED);
+        let completion = match std::mem::replace(doing, Doing::Accept { again: false }) {
+            Doing::Accept { .. } => Completion::Connected(Err(error()), false),
+            Doing::Receive { .. } => Completion::Received(Err(error()), false),
+            Doing::Send { outgoing, sent, .. } => {
+                let sent = if sent > 0 { Ok(sent) } else { Err(error()) };
+                Completion::Sent(outgoing, sent, false)
+            }
+            Doing::Disk(op) => Completion::Disk(op.perform()),
+            Doing::Read { lent, .. } => Completion::Piece(lent, Err(error())),
+            Doing::Watch(..) => Completion::Readable(false),
+            Doing::Poll { .. } => Completion::Ready(Err(error()), false),
+            Doing::Room(_) => Completion::Writable,
+            Doing::Tell(completion) => completion,
+        };
+        Some((completion, false))
+    }
+
+    /// Goes on with an operation: what is to be told of it, and whether it goes on then.
+    fn go_on(&mut self, doing: &mut Doing, world: &mut World) -> Option<(Completion, bool)> {
+        match doing {
+            Doing::Accept { again } => {
+                if world.queued() == 0 {
+                    return None;
+                }
+                let direct = self.features.direct;
+                let near = Arc::new(world.accept(true)?.ok()?.0);
+                self.open.insert(near.as_raw_fd(), Arc::clone(&near));
+                Some((Completion::Connected(Ok(Socket { near, direct }), *again), *again))
+            }
+            Doing::Receive { near, again, own } => {
+                let at = line(world, near)?;
+                let (received, more) = self.receive_now(world, at, *own)?;
+                let more = more && *again;
+                Some((Completion::Received(received, more), more))
+            }
+            Doing::Send { .. } => self.send_now(doing, world),
+            Doing::Disk(_) => {
+                let Doing::Disk(op) = std::mem::replace(doing, Doing::Accept { again: false })
+                else {
+                    return None;
+                };
+                Some((Completion::Disk(world.disk.perform_op(op, world.schedule.fails)), false))
+            }
+            Doing::Read { file, lent, start } => {
+                let read =
+                    file::read_at(&**file, &mut self.memory[lent.number][..lent.len], *start);
+                let lent = Lent { number: lent.number, len: lent.len };
+                Some((Completion::Piece(lent, read), false))
+            }
+            Doing::Watch(fd, told) => {
+                let (state, wakes) = world.state(world.source(*fd)?)?;
+                let is_ready = state.read && *told != Some(wakes);
+                *told = if state.read { Some(wakes) } else { *told };
+                is_ready.then_some((Completion::Readable(true), true))
+            }
+            Doing::Poll { socket, interest, again } => {
+                let source = world.source(socket.as_raw_fd())?;
+                let (state, _) = world.state(source)?;
+                let (read, write) = (state.read || state.hangup, state.write || state.hangup);
+                let ready = Interest { read, write };
+                let is_ready = read && interest.read || write && interest.write;
+                is_ready.then_some((Completion::Ready(Ok(ready), *again), *again))
+            }
+            Doing::Room(near) => {
+                let at = line(world, near)?;
+                world.lines[at].state().write.then_some((Completion::Writable, false))
+            }
+            Doing::Tell(_) => {
+                let Doing::Tell(completion) =
+                    std::mem::replace(doing, Doing::Accept { again: false })
+                else {
+                    return None;
+                };
+                Some((completion, false))
+            }
+        }
+    }
+
+    fn receive_now(
+        &mut self,
+        world: &mut World,
+        at: usize,
+        own: bool,
+    ) -> Option<(io::Result<Received>, bool)> {
+        if !own && self.provided == 0 && world.lines[at].state().read {
+            return Some((Err(io::Error::from_raw_os_error(ENOBUFS)), false));
+        }
+        let mut lent = self.lend(RECEIVE_BYTES);
+        let received = world.lines[at].receive(&mut self.memory[lent.number]);
+        match received {
+            Some(Ok(n)) => {
+                lent.len = n;
+                self.provided -= usize::from(!own);
+                Some((Ok(Received { lent, is_provided: !own }), n > 0))
+            }
+            none => {
+                self.take_back(lent);
+                Some((Err(none?.err()?), false))
+            }
+        }
+    }
+
+    /// The kernel reads what is sent as it leaves, and not before.
+    fn send_now(&mut self, doing: &mut Doing, world: &mut World) -> Option<(Completion, bool)> {
+        let Doing::Send { near, outgoing, sent, closes } = doing else { return None };
+        let (at, len) = (line(world, near.as_ref()?)?, outgoing.len());
+        let mut before = *sent;
+        let mut slices = Vec::new();
+        for part in &outgoing.0 {
+            let bytes = match part {
+                Part::Bytes(bytes) => &bytes[..],
+                Part::Piece(lent, range) => &self.memory[lent.number][range.clone()],
+            };
+            let skipped = before.min(bytes.len());
+            before -= skipped;
+            slices.push(IoSlice::new(&bytes[skipped..]));
+        }
+        let result = match world.lines[at].send(&slices) {
+            Some(Ok(n)) => {
+                *sent += n;
+                // One that closes goes on until all is sent.
+                if *sent < len && *closes {
+                    return None;
+                }
+                Ok(*sent)
+            }
+            Some(Err(_)) if *sent > 0 => Ok(*sent),
+            Some(Err(error)) => Err(error),
+            None => return None,
+        };
+        let closed = *closes && result.as_ref().is_ok_and(|n| *n == len);
+        if closed && let Some(near) = near.take() {
+            self.open.remove(&near.as_raw_fd());
+        }
+        Some((Completion::Sent(std::mem::take(outgoing), result, closed), false))
+    }
+}
+
+fn line(world: &World, near: &OwnedFd) -> Option<usize> {
+    match world.source(near.as_raw_fd())? {
+        Source::Line(at) => Some(at),
+        _ => None,
+    }
+}
