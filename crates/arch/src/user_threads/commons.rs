@@ -88,6 +88,40 @@ impl Errands {
     }
 }
 
+/// How new connections are taken in.
+pub(super) struct Accepting {
+    policy: AcceptPolicy,
+    connections_max: usize,
+    /// Listening sockets that were reported ready and not yet given to an acceptor.
+    pub(super) ready: Vec<usize>,
+    /// How the last accept phase ended.
+    pub(super) ended: Ended,
+    /// Whether the listening sockets are in the event mechanism.
+    watches: bool,
+    /// Accepting is paused until then, or until a connection closes.
+    paused_until_ms: Option<u64>,
+    /// When it is looked next whether connections can make room for those that wait, while no
+    /// thread accepts.
+    look_for_room_ms: Option<u64>,
+    /// It was said that accepting is paused.
+    warned: bool,
+}
+
+impl Accepting {
+    fn new(policy: AcceptPolicy, connections_max: usize) -> Accepting {
+        Accepting {
+            policy,
+            connections_max,
+            ready: Vec::new(),
+            ended: Ended::Drained,
+            watches: false,
+            paused_until_ms: None,
+            look_for_room_ms: None,
+            warned: false,
+        }
+    }
+}
+
 /// What all user-level threads have in common.
 pub(crate) struct Commons {
     pub(crate) desk: Desk,
@@ -98,23 +132,11 @@ pub(crate) struct Commons {
     pub(super) errands: Errands,
     /// The links of its threads.
     pub(super) links: Links,
-    /// Listening sockets that were reported ready and not yet given to an acceptor.
-    pub(super) ready_listeners: Vec<usize>,
-    /// How the last accept phase ended.
-    pub(super) ended: Ended,
     /// Connections that shall have a thread of their own.
     pub(super) newborn: Vec<(Owned, SocketAddr)>,
-    accept: AcceptPolicy,
-    connections_max: usize,
     /// Accepted connections that are not closed.
     open: usize,
-    watches_listeners: bool,
-    /// Accepting is paused until then, or until a connection closes.
-    paused_until_ms: Option<u64>,
-    /// When it is looked next whether connections can make room for those that wait, while nobody
-    /// accepts.
-    look_for_room_ms: Option<u64>,
-    warned: bool,
+    pub(super) accepting: Accepting,
 }
 
 impl Commons {
@@ -142,16 +164,9 @@ impl Commons {
             mechanism,
             errands: Errands { helpers, waiting: Slots::default() },
             links: Links::default(),
-            ready_listeners: Vec::new(),
-            ended: Ended::Drained,
             newborn: Vec::new(),
-            accept,
-            connections_max,
             open: 0,
-            watches_listeners: false,
-            paused_until_ms: None,
-            look_for_room_ms: None,
-            warned: false,
+            accepting: Accepting::new(accept, connections_max),
         });
         commons.add_listeners()?;
         commons.worker.enter_loop();
@@ -165,7 +180,7 @@ impl Commons {
 
     /// Whether most of the connections that are allowed are open.
     pub(super) fn places_are_scarce(&self) -> bool {
-        self.open >= self.connections_max - self.connections_max / 4
+        self.open >= self.accepting.connections_max - self.accepting.connections_max / 4
     }
 
     /// Takes connections from a listening socket that was reported ready, at most accept-limit of
@@ -173,19 +188,20 @@ impl Commons {
     pub(crate) fn accept(&mut self, listener: usize, take: &mut Vec<(Owned, SocketAddr)>) {
         let start_ns = clock::monotonic_ns();
         let Some(socket) = self.worker.listeners.get(listener) else { return };
-        let room = self.connections_max.saturating_sub(self.open);
+        let room = self.accepting.connections_max.saturating_sub(self.open);
         let before = take.len();
         let accepted = |socket, peer| take.push((socket, peer));
-        self.ended = self.accept.phase(socket, room, &mut self.desk.tally, accepted);
+        self.accepting.ended =
+            self.accepting.policy.phase(socket, room, &mut self.desk.tally, accepted);
         self.open += take.len() - before;
         self.desk.accepted(start_ns);
-        match self.ended {
+        match self.accepting.ended {
             Ended::Full | Ended::OutOfDescriptors | Ended::Closed => {
-                self.pause_accepting(self.ended.why_paused());
+                self.pause_accepting(self.accepting.ended.why_paused());
             }
             // An edge is reported once: what the limit left in the queue is remembered here.
             Ended::Limit if self.mechanism.is_edge_triggered() => {
-                self.ready_listeners.push(listener);
+                self.accepting.ready.push(listener);
             }
             Ended::Limit | Ended::Drained => {}
         }
@@ -197,7 +213,7 @@ impl Commons {
         connection.end(&mut self.desk, reason);
         drop(socket);
         self.open -= 1;
-        if self.paused_until_ms.is_some() {
+        if self.accepting.paused_until_ms.is_some() {
             self.resume_accepting();
         }
     }
@@ -212,7 +228,7 @@ impl Commons {
     /// Makes every accept phase from now on take one connection at least: the fractions of a limit
     /// are for a server that goes on.
     pub(super) fn make_last_call(&mut self) {
-        self.accept = self.accept.at_least_one();
+        self.accepting.policy = self.accepting.policy.at_least_one();
     }
 
     /// A plan that the helpers finished, and the thread that waits for it. What nobody waits for
@@ -260,32 +276,34 @@ impl Commons {
 
     /// Whether accepting may go on.
     pub(super) fn accepts(&self) -> bool {
-        self.paused_until_ms.is_none() && self.order.is_none()
+        self.accepting.paused_until_ms.is_none() && self.order.is_none()
     }
 
     /// How long the scheduler may wait at most because accepting is paused.
     pub(super) fn pause_ms(&self) -> Option<u64> {
-        self.paused_until_ms.or(self.look_for_room_ms).map(|_| ACCEPT_PAUSE_MS)
+        self.accepting.paused_until_ms.or(self.accepting.look_for_room_ms).map(|_| ACCEPT_PAUSE_MS)
     }
 
     /// Nobody accepts: it shall be looked whether connections can make room.
     pub(super) fn want_room(&mut self) {
-        self.look_for_room_ms.get_or_insert(0);
+        self.accepting.look_for_room_ms.get_or_insert(0);
     }
 
     /// How many connections somebody shall make room for now.
     pub(super) fn room_wanted(&mut self) -> usize {
         let now_ms = self.desk.now.ms();
-        if self.order.is_some() || self.look_for_room_ms.is_none_or(|look_ms| now_ms < look_ms) {
+        if self.order.is_some()
+            || self.accepting.look_for_room_ms.is_none_or(|look_ms| now_ms < look_ms)
+        {
             return 0;
         }
-        self.look_for_room_ms = Some(now_ms + ACCEPT_PAUSE_MS);
+        self.accepting.look_for_room_ms = Some(now_ms + ACCEPT_PAUSE_MS);
         self.worker.waits_for_room()
     }
 
     /// Goes on accepting when the pause is over.
     pub(super) fn end_pause_when_due(&mut self) {
-        if self.paused_until_ms.is_some_and(|until| self.desk.now.ms() >= until) {
+        if self.accepting.paused_until_ms.is_some_and(|until| self.desk.now.ms() >= until) {
             self.resume_accepting();
         }
     }
@@ -293,7 +311,7 @@ impl Commons {
     /// Watches the listening sockets again after [`Commons::ignore_listeners`].
     pub(super) fn watch_listeners(&mut self) {
         // It can fail only for want of memory: then there is a pause.
-        if !self.watches_listeners && self.accepts() && self.add_listeners().is_err() {
+        if !self.accepting.watches && self.accepts() && self.add_listeners().is_err() {
             self.pause_accepting(None);
         }
     }
@@ -301,8 +319,8 @@ impl Commons {
     /// Leaves new connections in the accept queue. They are reported anew when the sockets are
     /// watched again.
     pub(super) fn ignore_listeners(&mut self) {
-        self.ready_listeners.clear();
-        if std::mem::replace(&mut self.watches_listeners, false) {
+        self.accepting.ready.clear();
+        if std::mem::replace(&mut self.accepting.watches, false) {
             for listener in &self.worker.listeners {
                 self.mechanism.remove(listener.as_fd());
             }
@@ -310,8 +328,8 @@ impl Commons {
     }
 
     fn add_listeners(&mut self) -> io::Result<()> {
-        self.watches_listeners = true;
-        self.look_for_room_ms = None;
+        self.accepting.watches = true;
+        self.accepting.look_for_room_ms = None;
         for (at, listener) in self.worker.listeners.iter().enumerate() {
             let token = LISTENERS + at as u64;
             if self.worker.shares_listeners && self.worker.settings.exclusive {
@@ -326,17 +344,17 @@ impl Commons {
     /// Leaves new connections in the accept queue until there is room; says why once.
     fn pause_accepting(&mut self, why: Option<&str>) {
         self.ignore_listeners();
-        self.paused_until_ms = Some(self.desk.now.ms() + ACCEPT_PAUSE_MS);
+        self.accepting.paused_until_ms = Some(self.desk.now.ms() + ACCEPT_PAUSE_MS);
         self.want_room();
         if let Some(why) = why
-            && !std::mem::replace(&mut self.warned, true)
+            && !std::mem::replace(&mut self.accepting.warned, true)
         {
             self.worker.say(&accept::paused(why, self.open));
         }
     }
 
     fn resume_accepting(&mut self) {
-        self.paused_until_ms = None;
+        self.accepting.paused_until_ms = None;
         self.watch_listeners();
     }
 }

@@ -271,7 +271,7 @@ impl Scheduler {
     /// Waits for events while nobody can run, and puts those into the run queue who can go on.
     /// True when there may be an order.
     fn wait(&mut self, commons: &mut Commons) -> io::Result<bool> {
-        let accepts = !commons.ready_listeners.is_empty() && !self.acceptors.is_empty();
+        let accepts = !commons.accepting.ready.is_empty() && !self.acceptors.is_empty();
         let wait_ms = if accepts || !self.queue.is_empty() {
             0
         } else {
@@ -292,8 +292,8 @@ impl Scheduler {
                     }
                 }
                 Source::Listener(listener) => {
-                    if !commons.ready_listeners.contains(&listener) {
-                        commons.ready_listeners.push(listener);
+                    if !commons.accepting.ready.contains(&listener) {
+                        commons.accepting.ready.push(listener);
                     }
                 }
                 Source::Thread(token) => self.report(token, event),
@@ -344,7 +344,7 @@ impl Scheduler {
     /// Wakes one acceptor for each listening socket that is ready: what that one leaves in the
     /// queue is reported again. With nobody to accept, connections wait there.
     fn wake_acceptors(&mut self, commons: &mut Commons) {
-        while let Some(listener) = commons.ready_listeners.pop() {
+        while let Some(listener) = commons.accepting.ready.pop() {
             let Some(acceptor) = self.acceptors.pop() else {
                 commons.ignore_listeners();
                 commons.want_room();
@@ -479,7 +479,7 @@ impl Scheduler {
                 while let Some(acceptor) = self.acceptors.pop() {
                     self.wake(acceptor, Wake::Listener(listener));
                     commons = self.pass(commons);
-                    if commons.ended != Ended::Limit {
+                    if commons.accepting.ended != Ended::Limit {
                         break;
                     }
                 }
