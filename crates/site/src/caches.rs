@@ -11,11 +11,11 @@ use flyball_http::Status;
 use flyball_sys::file::Stamp;
 use flyball_sys::pinned::Pinned;
 
+use crate::cache_settings::CacheSettings;
 use crate::counts::CacheCounts;
 use crate::entry::FileEntry;
 use crate::files::{Files, Room, block_bytes};
 use crate::policy::{CachePolicy, Lru, Traits};
-use crate::settings::CacheSettings;
 use crate::store::{Handle, Store};
 use crate::variant::Scope;
 

@@ -18,9 +18,9 @@ use flyball_sys::disk::{Compute, Done, Op};
 use flyball_sys::file::Stamp;
 
 use crate::compress::Permit;
+use crate::entry::File;
 use crate::filter::{Chain, FilterKind, PIECE_BYTES};
 use crate::plan::Plan;
-use crate::service::File;
 use crate::source::{Piece, Source};
 use crate::steps::Steps;
 

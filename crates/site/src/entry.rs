@@ -33,6 +33,9 @@ pub struct OpenFile {
     resident_ms: AtomicU32,
 }
 
+/// What a file segment of an answer carries.
+pub type File = Arc<OpenFile>;
+
 impl OpenFile {
     /// A file that is open and was looked at.
     pub fn new(file: Arc<Descriptor>, stamp: Stamp) -> OpenFile {

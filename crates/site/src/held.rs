@@ -13,11 +13,11 @@ use flyball_sys::file::Stamp;
 use flyball_sys::pinned::Pinned;
 use hashbrown::DefaultHashBuilder;
 
+use crate::cache_settings::CacheSettings;
 use crate::caches::{Caches, Key, Place, Target};
 use crate::counts::CacheCounts;
 use crate::entry::FileEntry;
 use crate::policy::{CachePolicy, Class, Traits};
-use crate::settings::CacheSettings;
 use crate::shared::{SharedCaches, Sharing};
 use crate::shared_table::{Part, SharedTable};
 use crate::variant::Scope;

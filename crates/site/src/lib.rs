@@ -9,6 +9,7 @@
 pub mod access;
 pub mod backend;
 mod blocks;
+mod cache_settings;
 mod caches;
 mod coded;
 mod coded_source;
@@ -22,6 +23,7 @@ mod found;
 mod held;
 pub mod hosts;
 mod listing;
+mod listing_source;
 pub mod mime;
 pub mod modules;
 mod outcome;
@@ -32,7 +34,6 @@ mod pid_locks;
 mod plan;
 mod policy;
 pub mod references;
-mod responder;
 pub mod routes;
 mod served;
 mod service;
@@ -46,19 +47,22 @@ mod store;
 mod translate;
 mod variant;
 
+pub use access::AccessCounts;
 pub use backend::{
     BackendLimits, CgiSettings, Failure as BackendFailure, Fill, LinkBounds, NoLink, PoolSettings,
     Relay, ResponderSettings, Spawner, Spool, Upstream, Went, Wire, Wish,
 };
+pub use cache_settings::{CacheSettings, Hints};
 pub use compress::{CompressCounts, CompressSettings, Overloaded};
-pub use counts::{AccessCounts, CacheCounts};
-pub use entry::OpenFile;
+pub use counts::CacheCounts;
+pub use entry::{File, OpenFile};
 pub use filter::{FILTERS, FilterKind, Level};
 pub use plan::{Ask, Plan};
 pub use policy::{CachePolicy, Class};
-pub use responder::{Responder, Role, Wants};
-pub use service::{Answer, Earlier, File, Lookup, MovedRoots, Out, Service, Sites};
-pub use settings::{CacheSettings, Hints, SiteSettings, Symlinks};
+pub use service::{
+    Answer, Earlier, Lookup, MovedRoots, Out, Responder, Role, Service, Sites, Wants,
+};
+pub use settings::{SiteSettings, Symlinks};
 pub use shared::SharedCaches;
 pub use shared_table::SharedTable;
 pub use source::Piece;

@@ -1,10 +1,10 @@
 //! The listing of a directory without an index, for people and for programs.
 //!
 //! A directory of up to [`ENTRIES_WHOLE_MAX`] entries is answered whole, with its length. A larger
-//! one is a [`Source`]: the answer begins at once, and names are read in batches while it is sent.
-//! Up to [`ENTRIES_SORTED_MAX`] entries are gathered and sorted before the first of them leaves;
-//! beyond that they leave as they are read, in the order that the directory has them, and the page
-//! says so. What a listing takes of memory is bounded by that.
+//! one is a [`Listing`](crate::listing_source::Listing): the answer begins at once, and names are
+//! read in batches while it is sent. Up to [`ENTRIES_SORTED_MAX`] entries are gathered and sorted
+//! before the first of them leaves; beyond that they leave as they are read, in the order that the
+//! directory has them, and the page says so. What a listing takes of memory is bounded by that.
 //!
 //! File names are whatever somebody once called a file, so nothing of them reaches the page but
 //! escaped text and percent-encoded links. The page has no script and asks for nothing further.
@@ -17,27 +17,19 @@ mod readme;
 mod time;
 mod wish;
 
-use std::vec;
-
 use bytes::Bytes;
-use flyball_http::{Fields, Name, Segment};
+use flyball_http::{Fields, Name};
 
 pub(crate) use gather::Gather;
 pub(crate) use readme::NAMES as READMES;
 pub(crate) use wish::{Format, Wish};
-
-use crate::plan::Plan;
-use crate::source::{Piece, Source};
 
 /// Entries up to which a directory is answered whole; of a larger one, the first to be read.
 pub(crate) const ENTRIES_WHOLE_MAX: usize = 1_000;
 
 /// Entries that are gathered so that they can be sorted, for each listing under way; one batch of
 /// names may come on top. Those of ordinary length take about 1 MB then.
-const ENTRIES_SORTED_MAX: usize = 10_000;
-
-/// Bytes of the page after which a piece ends: some two hundred entries.
-const PIECE_BYTES: usize = 32 * 1024;
+pub(crate) const ENTRIES_SORTED_MAX: usize = 10_000;
 
 /// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,30 +46,30 @@ pub(crate) struct Entry {
 
 /// What is written before, between and after the entries.
 #[derive(Clone, Debug)]
-struct Page {
+pub(crate) struct Page {
     /// The directory's decoded path relative to the root, `.` for the root itself.
     path: Vec<u8>,
     wish: Wish,
     /// Whether the entries come in the order that was wished for.
-    sorted: bool,
+    pub(crate) sorted: bool,
     directories: u64,
     files: u64,
     bytes: u64,
 }
 
 impl Page {
-    fn new(path: &[u8], wish: Wish) -> Page {
+    pub(crate) fn new(path: &[u8], wish: Wish) -> Page {
         Page { path: path.to_vec(), wish, sorted: true, directories: 0, files: 0, bytes: 0 }
     }
 
-    fn begin(&self, out: &mut Vec<u8>) {
+    pub(crate) fn begin(&self, out: &mut Vec<u8>) {
         match self.wish.format {
             Format::Html => html::begin(self, out),
             Format::Json => json::begin(self, out),
         }
     }
 
-    fn entry(&mut self, entry: &Entry, out: &mut Vec<u8>) {
+    pub(crate) fn entry(&mut self, entry: &Entry, out: &mut Vec<u8>) {
         match self.wish.format {
             Format::Html => html::entry(entry, out),
             Format::Json => json::entry(entry, self.directories + self.files == 0, out),
@@ -89,7 +81,7 @@ impl Page {
         }
     }
 
-    fn end(&self, gather: &Gather, out: &mut Vec<u8>) {
+    pub(crate) fn end(&self, gather: &Gather, out: &mut Vec<u8>) {
         match self.wish.format {
             Format::Html => html::end(self, &gather.readme, out),
             Format::Json => json::end(self, out),
@@ -126,94 +118,15 @@ pub(crate) fn whole(gather: &mut Gather) -> Bytes {
     out.into()
 }
 
-/// A listing that is sent while the directory is read.
-#[derive(Debug)]
-pub(crate) struct Listing {
-    page: Page,
-    /// `None` while it is being worked on elsewhere.
-    gather: Option<Box<Gather>>,
-    /// Whether the first bytes of the page were sent.
-    begun: bool,
-    /// Entries to be sent next.
-    entries: vec::IntoIter<Entry>,
-}
-
-impl Listing {
-    /// Of a directory that is larger than what was gathered.
-    pub(crate) fn new(gather: Box<Gather>) -> Listing {
-        let page = Page::new(gather.path(), gather.wish());
-        Listing { page, gather: Some(gather), begun: false, entries: Vec::new().into_iter() }
-    }
-
-    /// Takes what was gathered, once that can be sent.
-    fn take(&mut self) {
-        let Some(gather) = &mut self.gather else { return };
-        if !self.begun && !gather.is_at_end() && gather.entries.len() <= ENTRIES_SORTED_MAX {
-            return;
-        }
-        if self.entries.len() == 0 {
-            self.page.sorted &= self.begun || gather.is_at_end();
-            self.entries = gather.take().into_iter();
-        }
-    }
-}
-
-impl Source for Listing {
-    fn ready(&mut self) -> Option<Piece> {
-        self.take();
-        let at_end = self.gather.as_ref().is_some_and(|gather| gather.is_at_end());
-        if self.entries.len() == 0 && !at_end {
-            return None;
-        }
-        let mut out = Vec::new();
-        if !std::mem::replace(&mut self.begun, true) {
-            self.page.begin(&mut out);
-        }
-        while out.len() < PIECE_BYTES
-            && let Some(entry) = self.entries.next()
-        {
-            self.page.entry(&entry, &mut out);
-        }
-        let last = at_end && self.entries.len() == 0;
-        if let Some(gather) = self.gather.as_ref().filter(|_| last) {
-            self.page.end(gather, &mut out);
-        }
-        Some(Piece::bytes(out, last))
-    }
-
-    fn next(&mut self) -> Box<Plan> {
-        match self.gather.take() {
-            Some(mut gather) => {
-                gather.go_on();
-                Plan::steps(*gather)
-            }
-            None => {
-                debug_assert!(false, "the directory is being read already");
-                Plan::failed()
-            }
-        }
-    }
-
-    fn produced(&mut self, plan: Plan) -> Piece {
-        match plan.into_steps::<Gather>() {
-            Some(gather) if gather.error().is_none() => {
-                self.gather = Some(gather);
-                self.ready().unwrap_or(Piece::More(Segment::Bytes(Bytes::new())))
-            }
-            _ => Piece::Failed,
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use flyball_sys::file::{Links, Whereabouts, open_root};
     use std::fs;
     use std::path::Path;
     use std::sync::Arc;
 
-    fn gather(dir: &Path, format: Format, enough: usize) -> Box<Gather> {
+    pub(crate) fn gather(dir: &Path, format: Format, enough: usize) -> Box<Gather> {
         gather_by(Links::Beneath, dir, format, enough)
     }
 
@@ -233,7 +146,7 @@ mod tests {
         }
     }
 
-    fn filled(count: usize) -> tempfile::TempDir {
+    pub(crate) fn filled(count: usize) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for at in 0..count {
             fs::write(dir.path().join(format!("file-{at:06}")), "").unwrap();
@@ -241,31 +154,7 @@ mod tests {
         dir
     }
 
-    /// All pieces of a listing, and how many entries were held at once.
-    fn pieces(mut listing: Listing) -> (Vec<Bytes>, usize) {
-        let (mut pieces, mut held) = (Vec::new(), 0);
-        loop {
-            let piece = listing.ready().unwrap_or_else(|| {
-                let mut plan = listing.next();
-                plan.run();
-                listing.produced(*plan)
-            });
-            let gathered = listing.gather.as_ref().map_or(0, |gather| gather.entries.len());
-            held = held.max(gathered + listing.entries.len());
-            let (content, last) = match piece {
-                Piece::More(content) => (content, false),
-                Piece::Last(content) => (content, true),
-                Piece::Failed => panic!("it failed"),
-            };
-            let Segment::Bytes(bytes) = content else { panic!("not in memory") };
-            pieces.push(bytes);
-            if last {
-                return (pieces, held);
-            }
-        }
-    }
-
-    fn names(json: &[u8]) -> (bool, Vec<String>) {
+    pub(crate) fn names(json: &[u8]) -> (bool, Vec<String>) {
         let value: serde_json::Value = serde_json::from_slice(json).unwrap();
         let entries = value["entries"].as_array().unwrap();
         let names = entries.iter().map(|entry| entry["name"].as_str().unwrap().to_owned());
@@ -284,32 +173,6 @@ mod tests {
         let expected = ["sub".to_owned()].into_iter();
         let expected: Vec<_> = expected.chain((0..20).map(|at| format!("file-{at:06}"))).collect();
         assert_eq!((sorted, names), (true, expected));
-    }
-
-    #[test]
-    fn a_larger_directory_is_gathered_and_sorted_before_it_is_sent_in_pieces() {
-        let dir = filled(3_000);
-        let gather = gather(dir.path(), Format::Json, ENTRIES_WHOLE_MAX);
-        assert!(!gather.is_at_end());
-        let (pieces, _) = pieces(Listing::new(gather));
-        let (sorted, names) = names(&pieces.concat());
-        assert_eq!((sorted, names.len()), (true, 3_000));
-        assert!(names.is_sorted());
-        assert!(pieces.iter().filter(|piece| !piece.is_empty()).count() > 5);
-        assert!(pieces.iter().all(|piece| piece.len() < PIECE_BYTES + 4 * 1024));
-    }
-
-    #[test]
-    fn of_a_huge_directory_no_more_is_held_than_the_bound_and_a_batch() {
-        let dir = filled(ENTRIES_SORTED_MAX * 2 + 500);
-        let gather = gather(dir.path(), Format::Json, ENTRIES_WHOLE_MAX);
-        let (pieces, held) = pieces(Listing::new(gather));
-        let (sorted, mut names) = names(&pieces.concat());
-        let bounds = ENTRIES_SORTED_MAX - 1_000..ENTRIES_SORTED_MAX + 1_000;
-        assert!(!sorted && bounds.contains(&held), "{held} entries are held");
-        names.sort();
-        let expected: Vec<_> = (0..names.len()).map(|at| format!("file-{at:06}")).collect();
-        assert_eq!((names.len(), names), (ENTRIES_SORTED_MAX * 2 + 500, expected));
     }
 
     #[test]

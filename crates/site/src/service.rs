@@ -14,13 +14,14 @@ use flyball_sys::descriptors::Member;
 use flyball_sys::file::Links;
 use flyball_sys::sandbox::Rights;
 
-use crate::access::{Access, Check, Scratch, Users};
+use crate::access::{Access, AccessCounts, Check, Scratch, Users};
 use crate::backend::{Gates, Spawner, Spool};
+use crate::cache_settings::CacheSettings;
 use crate::caches::Target;
 use crate::compress::{CodingPolicy, CompressCounts, Load, Overloaded};
 use crate::configure::Configure;
-use crate::counts::{AccessCounts, CacheCounts};
-use crate::entry::{Content, FileEntry, Head, OpenFile};
+use crate::counts::CacheCounts;
+use crate::entry::{Content, File, FileEntry, Head};
 use crate::filter::FilterKind;
 use crate::held::HeldCaches;
 use crate::hosts::{Hosts, LastHost};
@@ -29,9 +30,8 @@ use crate::modules::{Modules, Mounted};
 use crate::pages;
 use crate::path::Mapped;
 use crate::plan::{Found, Job, Origin, Outcome, Plan, Served};
-use crate::responder::Responder;
 use crate::routes::{self, ErrorPages, Route, SiteRoutes, or_before};
-use crate::settings::{CacheSettings, SiteSettings};
+use crate::settings::SiteSettings;
 use crate::shared::SharedCaches;
 use crate::shared_table::SharedTable;
 use crate::translate::{Asked, Fallback, Translate};
@@ -51,8 +51,11 @@ mod moved_roots;
 mod outcomes;
 mod overlaps;
 mod partial;
+mod produced;
 mod redirects;
 mod refusals;
+mod responder;
+mod running;
 mod sent_files;
 mod urls;
 
@@ -63,14 +66,12 @@ use file_answers::Source;
 pub(crate) use modules::FilePart;
 use modules::ModuleScratch;
 pub use moved_roots::MovedRoots;
+pub use responder::{Responder, Role, Wants};
 use urls::{Asker, Verdict, carried, takes_path};
 
 /// Marks in the key of a file's entry, which are no numbers of rules.
 const DEPENDS_ON_LANGUAGE: u16 = u16::MAX;
 const DEPENDS_ON_IMAGE: u16 = u16::MAX - 1;
-
-/// What a file segment of an answer carries.
-pub type File = Arc<OpenFile>;
 
 /// An answer of a site.
 pub type Answer<'a> = flyball_http::Answer<'a, File>;
@@ -160,7 +161,7 @@ impl Sites {
             let types = Types::new(&site.types, &site.charset);
             let policy = CodingPolicy::new(&site.compress);
             let was = same.map(|same| &same.routes);
-            let routes = SiteRoutes::open(site, links, rights, (was, &mut kept))?;
+            let routes = SiteRoutes::open(site.routes(), links, rights, (was, &mut kept))?;
             let users = Users::of(&site.access.auth);
             let was = || same?.access.as_ref()?.users().map(Some);
             let users = or_before(users, was, &mut kept)?;

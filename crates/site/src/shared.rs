@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flyball_sys::file::Stamp;
 use hashbrown::DefaultHashBuilder;
 
+use crate::cache_settings::CacheSettings;
 use crate::caches::{Caches, Key, Place, Target};
 use crate::counts::CacheCounts;
 use crate::entry::FileEntry;
 use crate::policy::{CachePolicy, Traits};
-use crate::settings::CacheSettings;
 
 /// Most buckets: enough that threads on many processors seldom meet at one.
 const BUCKETS_MAX: u64 = 64;

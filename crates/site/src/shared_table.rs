@@ -24,11 +24,11 @@ use flyball_sys::file::Stamp;
 use flyball_sys::shared::SharedCounters;
 use hashbrown::DefaultHashBuilder;
 
+use crate::cache_settings::CacheSettings;
 use crate::caches::{Key, Place, Target, YOUNG_MS};
 use crate::counts::CacheCounts;
 use crate::entry::{Content, Cuts, FileEntry, OpenFile};
 use crate::pid_locks::{self, Locked, NameLock};
-use crate::settings::CacheSettings;
 
 mod coded;
 mod words;

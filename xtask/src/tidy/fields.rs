@@ -14,7 +14,7 @@ const FIELDS_MAX: usize = 15;
 const ALLOWED: &[(&str, &str, &str)] = &[
     ("crates/arch/src/settings.rs", "Settings", "settings"),
     ("crates/site/src/settings.rs", "SiteSettings", "settings"),
-    ("crates/site/src/settings.rs", "CacheSettings", "settings"),
+    ("crates/site/src/cache_settings.rs", "CacheSettings", "settings"),
     ("crates/site/src/counts.rs", "CacheCounts", "counters"),
     ("crates/site/src/backend/relay.rs", "Relay", "its link becomes an end of the connection"),
 ];

@@ -5,6 +5,7 @@
 //! work that waits on the disk.
 
 mod admission;
+mod counts;
 mod credentials;
 mod password;
 mod patterns;
@@ -14,6 +15,7 @@ mod tries;
 mod users;
 
 pub use admission::Admission;
+pub use counts::AccessCounts;
 pub use password::{HashError, PasswordHash};
 pub use settings::{AccessRule, AccessSettings, AuthSettings};
 pub(crate) use tries::Tries;

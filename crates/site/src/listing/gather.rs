@@ -31,7 +31,7 @@ pub(crate) struct Gather {
     enough: usize,
     /// False once entries were taken that were not sorted.
     whole: bool,
-    pub(super) entries: Vec<Entry>,
+    pub(crate) entries: Vec<Entry>,
     pub(super) readme: Readme,
     finish: Finish,
     error: Option<io::Error>,
@@ -131,13 +131,13 @@ impl Gather {
     }
 
     /// Takes what was found. Unless that was the end, the rest will not be sorted.
-    pub(super) fn take(&mut self) -> Vec<Entry> {
+    pub(crate) fn take(&mut self) -> Vec<Entry> {
         self.whole = false;
         std::mem::take(&mut self.entries)
     }
 
     /// Goes on, by one batch of names at least.
-    pub(super) fn go_on(&mut self) {
+    pub(crate) fn go_on(&mut self) {
         self.enough = self.entries.len() + 1;
     }
 

@@ -2,12 +2,11 @@
 //!
 //! An answer that is complete after one call costs no more than a file of the caches:
 //! [`Service::lookup`](crate::Service::lookup) calls the module and takes what it wrote from a
-//! buffer that is used again. What takes longer is [`Running`], a second end of the connection.
+//! buffer that is used again. What takes longer is a [`Responder`](crate::Responder).
 
 mod builtin;
 mod draft;
 mod mounted;
-mod running;
 mod settings;
 mod turn;
 
@@ -17,5 +16,4 @@ pub use settings::{Load, ModuleSettings, Takes};
 
 pub(crate) use draft::{Draft, FileWish};
 pub(crate) use mounted::{Modules, Mounted, Place};
-pub(crate) use running::Running;
 pub(crate) use turn::{BodyQueue, Called, Caller};

@@ -165,7 +165,7 @@ impl Mounted {
     }
 
     /// Its instance, which is made if there is none. May block.
-    pub(super) fn instance(&self) -> Option<&dyn Module> {
+    pub(crate) fn instance(&self) -> Option<&dyn Module> {
         let made = self.instance.get_or_init(|| {
             self.settings.make(self.maker).inspect_err(|why| {
                 error_log::write(format_args!("module {}: {why}", self.name));
@@ -189,7 +189,7 @@ impl Mounted {
     }
 
     /// Whether it must be called where blocking is allowed.
-    pub(super) fn needs_thread(&self) -> bool {
+    pub(crate) fn needs_thread(&self) -> bool {
         self.ready().is_none()
     }
 }

@@ -40,4 +40,4 @@ pub use settings::{
     AliasSettings, CacheControl, HeaderSettings, RedirectSettings, ReturnSettings, RewriteSettings,
     RouteSettings,
 };
-pub(crate) use site_routes::{Place, Route, SiteRoutes, canonical};
+pub(crate) use site_routes::{Asked, Place, Route, SiteRoutes, canonical};

@@ -11,7 +11,6 @@ use flyball_sys::file::{self, Failure, Links};
 use flyball_sys::sandbox::Rights;
 
 use crate::path::{self, Mapped, PathError};
-use crate::settings::SiteSettings;
 use crate::variant;
 
 use super::fields::{FieldRules, RuleSet};
@@ -71,6 +70,20 @@ struct UserRoots {
     roots: Vec<Root>,
 }
 
+/// What is opened for a site.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked<'a> {
+    /// Its own root, if it has one.
+    pub(crate) root: Option<&'a Path>,
+    /// Whether it has nothing to serve without one.
+    pub(crate) needs_root: bool,
+    /// Directories of which backends may have files sent.
+    pub(crate) sendfile_roots: Vec<&'a PathBuf>,
+    /// Whether names that begin with a dot are served.
+    pub(crate) hidden: bool,
+    pub(crate) routes: &'a RouteSettings,
+}
+
 /// The routes of a site.
 #[derive(Debug)]
 pub(crate) struct SiteRoutes {
@@ -102,16 +115,16 @@ impl SiteRoutes {
     /// # Errors
     /// What cannot be opened or read, and why.
     pub(crate) fn open(
-        site: &SiteSettings,
+        site: Asked<'_>,
         links: Links,
         rights: &Rights,
         (was, kept): (Option<&SiteRoutes>, &mut Vec<String>),
     ) -> io::Result<SiteRoutes> {
-        let routes = &site.routes;
+        let routes = site.routes;
         let open = |name: &Path, url| Root::open(name, url, rights, was);
-        let root = site.root.as_ref().map(|root| open(root, Some("")));
+        let root = site.root.map(|root| open(root, Some("")));
         let mut roots: Vec<Root> = root.into_iter().collect::<io::Result<_>>()?;
-        if roots.is_empty() && !site.needs_no_root() {
+        if roots.is_empty() && site.needs_root {
             return Err(io::Error::other("site.root: is missing: the directory that is served"));
         }
         let mut aliases = Vec::new();
@@ -131,7 +144,7 @@ impl SiteRoutes {
         let patterns: Vec<Pattern> =
             routes.headers.iter().filter_map(|rule| Pattern::parse(&rule.path).ok()).collect();
         let mut sent = Vec::new();
-        for root in site.sendfile_roots() {
+        for root in site.sendfile_roots {
             sent.push((root.clone(), roots.len() as u16));
             roots.push(open(root, None)?);
         }

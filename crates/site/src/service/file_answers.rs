@@ -7,12 +7,12 @@ use flyball_http::range::ByteRange;
 use flyball_http::{AnswerFields, Method, Now, Request, Status};
 
 use super::partial::conditional_answer;
+use super::produced::Produced;
 use super::{Answer, Body, Lookup, Service};
 use crate::backend::Reply;
 use crate::caches::Place;
 use crate::entry::{Content, FileEntry};
 use crate::held::HeldCaches;
-use crate::source;
 
 /// An answer with a file.
 pub(super) struct FileAnswer<'a> {
@@ -20,7 +20,7 @@ pub(super) struct FileAnswer<'a> {
     pub(super) fields: AnswerFields<'a>,
     pub(super) body: Body<'static>,
     /// What produces the body where that is coded while it is sent.
-    pub(super) produced: Option<Box<dyn source::Source>>,
+    pub(super) produced: Option<Box<dyn crate::source::Source>>,
 }
 
 /// Where the entry of an answer is.
@@ -59,7 +59,7 @@ impl Service {
         };
         let answer = Answer { status, fields, body };
         match produced {
-            Some(produced) => Lookup::Stream(answer, source::Produced::of(produced)),
+            Some(produced) => Lookup::Stream(answer, Produced::of(produced)),
             None => Lookup::Answer(answer),
         }
     }

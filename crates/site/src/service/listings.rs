@@ -6,14 +6,16 @@ use flyball_http::{Method, Name, Request, Segment, Status};
 use flyball_sys::descriptors::Descriptor;
 use flyball_sys::file::Whereabouts;
 
+use super::produced::Produced;
 use super::{Answer, Body, Lookup, Service};
 use crate::coded_source::OneSegment;
 use crate::filter::FilterKind;
-use crate::listing::{self, ENTRIES_WHOLE_MAX, Gather, Listing, Wish};
+use crate::listing::{self, ENTRIES_WHOLE_MAX, Gather, Wish};
+use crate::listing_source::Listing;
 use crate::path;
 use crate::plan::{Job, Plan};
 use crate::routes::Place;
-use crate::source::{Produced, Source};
+use crate::source::Source;
 
 impl Service {
     /// A directory without an index.

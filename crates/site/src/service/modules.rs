@@ -5,8 +5,9 @@ use flyball_http::head::Content;
 use flyball_http::{Fields, Method, Name, Now, OwnedRequest, Request, Segment, Status};
 use flyball_module::Turn;
 
+use super::running::Running;
 use super::{Answer, Asker, Body, File, Lookup, Service, Sites, carried, takes_path};
-use crate::modules::{BodyQueue, Called, Caller, Draft, FileWish, Place, Running};
+use crate::modules::{BodyQueue, Called, Caller, Draft, FileWish, Place};
 use crate::plan::Plan;
 
 /// Content up to this long leaves in the buffer of its head: longer ones are allocated.

@@ -9,11 +9,11 @@ use flyball_sys::file::{self, Kind, Links};
 use hashbrown::{DefaultHashBuilder, HashMap};
 
 use super::line::Entry;
+use crate::cache_settings::Hints;
 use crate::mime::Types;
 use crate::path::{self, Mapped};
 use crate::policy::Class;
 use crate::references::{self, Language, OBJECTS_MAX, SCAN_BYTES_MAX};
-use crate::settings::Hints;
 
 /// Most files that are told apart; requests for further ones are left out.
 const FILES_MAX: usize = 1 << 24;

@@ -16,11 +16,11 @@ use std::path::PathBuf;
 
 pub use report::{Outcome, Report};
 
+use crate::cache_settings::Hints;
 use crate::caches;
 use crate::entry;
 use crate::files::{Files, Held, Room};
 use crate::policy::{CachePolicy, Traits};
-use crate::settings::Hints;
 use catalogue::Catalogue;
 use line::{Entry, Line};
 

@@ -14,13 +14,12 @@ use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 use flyball_sys::timer::Timer;
 
-use super::draft::{Draft, FileWish};
-use super::mounted::Mounted;
-use super::turn::{BodyQueue, Called, Caller};
+use super::responder::{Responder, Role, Wants};
+use super::{FilePart, Lookup, Service};
 use crate::backend::{BODY_QUEUED_MAX, Went};
+use crate::entry::File;
+use crate::modules::{BodyQueue, Called, Caller, Draft, FileWish, Mounted};
 use crate::plan::Plan;
-use crate::responder::{Responder, Role, Wants};
-use crate::service::{File, FilePart, Lookup, Service};
 use crate::source::Piece;
 use crate::steps::Steps;
 
@@ -52,7 +51,7 @@ impl Task {
     fn call(&mut self) {
         let Task { mounted, request, path, at, body, draft, id, pending, turn } = self;
         let Some(module) = mounted.instance() else { return *turn = Some(Ended::Failed) };
-        let caller = Caller { request: request.request(), path, at: *at, name: &mounted.name };
+        let caller = Caller { request: request.request(), path, at: *at, name: mounted.name() };
         let mut exchange = Called { caller, body, draft, id };
         let ended = mounted.timed(|| match pending.take() {
             Some(rest) => rest.go_on(&mut exchange),

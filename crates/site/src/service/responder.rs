@@ -8,9 +8,9 @@ use flyball_http::{Now, OwnedRequest};
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 
+use super::{Lookup, Service};
 use crate::backend::{Failure, Fill, NoLink, Relay, Went, Wire};
 use crate::plan::Plan;
-use crate::service::{Lookup, Service};
 
 /// What the client's end wants.
 #[derive(Clone, Copy, Debug)]
