@@ -1,5 +1,5 @@
-//! A server that answers requests: where it is reached, and how many links may lead there. Who drives
-//! connections has the links.
+//! A server that answers requests: where it is reached, and how many links may lead there. Who
+//! drives connections has the links.
 
 use std::io;
 
@@ -50,8 +50,8 @@ pub enum NoLink {
 }
 
 impl Upstream {
-    /// Where the server starts what answers, only sockets of that `mark` are told anything, wherever
-    /// the name leads.
+    /// Where the server starts what answers, only sockets of that `mark` are told anything,
+    /// wherever the name leads.
     pub(super) fn new(
         number: usize,
         server: Server,
