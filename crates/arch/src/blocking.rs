@@ -162,7 +162,7 @@ impl<'a> Crew<'a> {
     pub(crate) fn tell(&self, order: Order) {
         let order = if order == Order::Stop { STOP } else { RETIRE };
         if self.told_first.load(SeqCst) == NONE {
-            // The time first: whoever sees the order reads it. What comes later is not waited for.
+            // The time first: it is read with the order. What comes later is not waited for.
             let now_ms = clock::monotonic_ms();
             self.told_ms.store(now_ms, SeqCst);
             self.taken_ms.store(now_ms, SeqCst);

@@ -1,6 +1,6 @@
 //! When a process that was told to end has had its time.
 
-use flyball_sys::clock;
+use crate::kernel::clock;
 
 /// Most that an end is put off, in milliseconds.
 const LATE_MS_MAX: u64 = 1_000;
