@@ -152,7 +152,7 @@ fn drive_untimed<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut 
 
 fn manage_link<P: Port>(port: &mut P, need: LinkNeed, connection: &mut Connection, desk: &Desk) {
     let (held, mut pool) = port.link();
-    link::manage(&mut pool, held, need, connection, desk);
+    link::manage(&mut pool, held, need, connection, (&desk.upstreams, desk));
 }
 
 /// What is waited for, with its descriptor.
@@ -173,7 +173,8 @@ fn use_link<P: Port>(
     };
     let (held, mut pool) = port.link();
     let may_receive = *reads < READS_PER_TURN;
-    let moved = link::moves(&mut pool, held, *interest, connection, may_receive, desk);
+    let moved =
+        link::moves(&mut pool, held, *interest, connection, may_receive, (&desk.upstreams, desk));
     *reads += u32::from(moved == Moved::Received);
     moved
 }

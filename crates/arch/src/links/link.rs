@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use flyball_conn::{Connection, LinkNeed, Needs, Watch};
+use flyball_conn::{Connection, Context, LinkNeed, Needs, Watch};
 use flyball_site::{NoLink, Upstream};
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
@@ -11,7 +11,6 @@ use flyball_sys::readiness::Interest;
 use super::places::{Entry, Place, Waiting};
 use super::shared::Upstreams;
 use crate::awaited::Awaited;
-use crate::desk::Desk;
 use crate::kernel::net;
 use crate::slots::Token;
 
@@ -98,8 +97,10 @@ pub(crate) trait Pool {
     }
 
     /// A link that is not used any more. Who waits for its place finds it, if it is kept.
-    fn leave(&mut self, link: Box<Link>, keeps: bool, shared: &Upstreams) {
-        if keeps {
+    fn leave(&mut self, held: &mut Held, keeps: bool, shared: &Upstreams) {
+        if let Some(link) = held.take()
+            && keeps
+        {
             shared.keep(&link.upstream, &link.socket);
         }
     }
@@ -121,31 +122,34 @@ pub(crate) fn manage(
     held: &mut Held,
     need: LinkNeed,
     connection: &mut Connection,
-    desk: &Desk,
+    (upstreams, cx): (&Upstreams, &Context),
 ) {
     match need {
-        LinkNeed::Open => open(pool, held, connection, desk),
+        LinkNeed::Open => open(pool, held, connection, (upstreams, cx)),
         LinkNeed::Leave { keeps } => {
-            if let Some(link) = held.take() {
-                pool.leave(link, keeps, &desk.upstreams);
-            }
+            pool.leave(held, keeps, upstreams);
             connection.link_left();
         }
     }
 }
 
 /// Opens the link that a connection wants, once there is a place for it.
-fn open(pool: &mut dyn Pool, held: &mut Held, connection: &mut Connection, desk: &Desk) {
+fn open(
+    pool: &mut dyn Pool,
+    held: &mut Held,
+    connection: &mut Connection,
+    (upstreams, cx): (&Upstreams, &Context),
+) {
     let Some(upstream) = connection.link_to().map(Arc::clone) else { return };
-    let places = desk.upstreams.places(&upstream);
-    let entry = match held.take() {
+    let places = upstreams.places(&upstream);
+    let entry = match held {
         // What it has is to be replaced, at the same place.
-        Some(mut link) => {
+        Some(link) => {
             let place = std::mem::replace(&mut link.place, At::None);
-            pool.leave(link, false, &desk.upstreams);
+            pool.leave(held, false, upstreams);
             match place {
                 At::Place(place) => {
-                    return connect(held, place, connection, upstream, desk);
+                    return connect(held, place, connection, upstream, cx);
                 }
                 At::None | At::Queue(_) => places.enter(),
             }
@@ -153,13 +157,13 @@ fn open(pool: &mut dyn Pool, held: &mut Held, connection: &mut Connection, desk:
         None => places.enter(),
     };
     match entry {
-        Ok(Entry::Now(place)) => match pool.take(&upstream, &desk.upstreams) {
+        Ok(Entry::Now(place)) => match pool.take(&upstream, upstreams) {
             Some(mut link) => {
                 link.place = At::Place(place);
                 *held = Some(link);
-                connection.linked(Ok(true), desk);
+                connection.linked(Ok(true), cx);
             }
-            None => connect(held, place, connection, upstream, desk),
+            None => connect(held, place, connection, upstream, cx),
         },
         Ok(Entry::Later(waiting)) => {
             let mut link = Link::new(Arc::clone(waiting.descriptor()), upstream);
@@ -167,8 +171,8 @@ fn open(pool: &mut dyn Pool, held: &mut Held, connection: &mut Connection, desk:
             *held = Some(link);
             connection.link_queued();
         }
-        Ok(Entry::Full) => connection.linked(Err(NoLink::Full), desk),
-        Err(error) => connection.linked(Err(NoLink::Refused(error)), desk),
+        Ok(Entry::Full) => connection.linked(Err(NoLink::Full), cx),
+        Err(error) => connection.linked(Err(NoLink::Refused(error)), cx),
     }
 }
 
@@ -178,7 +182,7 @@ fn connect(
     place: Place,
     connection: &mut Connection,
     upstream: Arc<Upstream>,
-    desk: &Desk,
+    cx: &Context,
 ) {
     let socket = net::begin_to_connect(upstream.server()).map_err(NoLink::Refused);
     let marked = |socket: Owned| match upstream.mark().map_or(Ok(()), |mark| mark.check(&socket)) {
@@ -191,7 +195,7 @@ fn connect(
         *held = Some(link);
         false
     });
-    connection.linked(connected, desk);
+    connection.linked(connected, cx);
 }
 
 /// A link is waited for: has it, if it is its turn. Whether it is.
@@ -199,23 +203,23 @@ fn take_turn(
     pool: &mut dyn Pool,
     held: &mut Held,
     connection: &mut Connection,
-    desk: &Desk,
+    (upstreams, cx): (&Upstreams, &Context),
 ) -> bool {
     let Some(At::Queue(waiting)) = held.as_ref().map(|link| &link.place) else { return false };
     let Some(place) = waiting.turn() else {
         held.iter_mut().for_each(|link| link.read = false);
         return false;
     };
-    let Some(link) = held.take() else { return false };
+    let Some(link) = held else { return false };
     let upstream = Arc::clone(&link.upstream);
-    pool.leave(link, false, &desk.upstreams);
-    match pool.take(&upstream, &desk.upstreams) {
+    pool.leave(held, false, upstreams);
+    match pool.take(&upstream, upstreams) {
         Some(mut link) => {
             link.place = At::Place(place);
             *held = Some(link);
-            connection.linked(Ok(true), desk);
+            connection.linked(Ok(true), cx);
         }
-        None => connect(held, place, connection, upstream, desk),
+        None => connect(held, place, connection, upstream, cx),
     }
     true
 }
@@ -240,12 +244,12 @@ pub(crate) fn moves(
     interest: Interest,
     connection: &mut Connection,
     may_receive: bool,
-    desk: &Desk,
+    (upstreams, cx): (&Upstreams, &Context),
 ) -> Moved {
     let Some(link) = held else { return Moved::Nothing };
     match interest {
         _ if matches!(link.place, At::Queue(_)) => {
-            match link.read && take_turn(pool, held, connection, desk) {
+            match link.read && take_turn(pool, held, connection, (upstreams, cx)) {
                 true => Moved::Received,
                 false => Moved::Nothing,
             }
@@ -276,15 +280,15 @@ pub(crate) fn serve(
     held: &mut Held,
     needs: &Needs,
     connection: &mut Connection,
-    desk: &Desk,
+    (upstreams, cx): (&Upstreams, &Context),
 ) -> bool {
     match (needs.link, &needs.watch) {
         (Some(need), _) => {
-            manage(&mut Unwatched, held, need, connection, desk);
+            manage(&mut Unwatched, held, need, connection, (upstreams, cx));
             true
         }
         (None, Some(Watch { descriptor: None, interest, .. })) => {
-            let moved = moves(&mut Unwatched, held, *interest, connection, true, desk);
+            let moved = moves(&mut Unwatched, held, *interest, connection, true, (upstreams, cx));
             moved != Moved::Nothing
         }
         _ => false,

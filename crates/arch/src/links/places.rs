@@ -31,7 +31,7 @@ struct Waiter {
     granted: AtomicBool,
 }
 
-/// What becomes of who asks for a place.
+/// What is said to a request for a place.
 #[derive(Debug)]
 pub(crate) enum Entry {
     /// One was free.
@@ -46,7 +46,7 @@ pub(crate) enum Entry {
 #[derive(Debug)]
 pub(crate) struct Place(Arc<Places>);
 
-/// Somebody who waits for a place, until it is dropped.
+/// A wait for a place, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     places: Arc<Places>,

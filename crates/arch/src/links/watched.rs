@@ -257,8 +257,10 @@ impl Pool for LinksOf<'_> {
         }
     }
 
-    fn leave(&mut self, link: Box<Link>, keeps: bool, _: &Upstreams) {
-        self.let_go(link, keeps);
+    fn leave(&mut self, held: &mut Held, keeps: bool, _: &Upstreams) {
+        if let Some(link) = held.take() {
+            self.let_go(link, keeps);
+        }
     }
 
     fn woke(&mut self, link: &mut Link) {

@@ -303,7 +303,7 @@ impl Loop {
                 slot.plan = slot.connection.take_plan(ask);
                 continue;
             }
-            if link::serve(&mut slot.link, &needs, &mut slot.connection, desk)
+            if link::serve(&mut slot.link, &needs, &mut slot.connection, (&desk.upstreams, desk))
                 || operations.start(&needs, slot, token, desk)
             {
                 continue;

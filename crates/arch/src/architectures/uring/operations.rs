@@ -136,7 +136,7 @@ impl Operations {
         loop {
             slot.connection.held_back(desk);
             slot.connection.needs(&mut needs);
-            if !link::serve(&mut slot.link, &needs, &mut slot.connection, desk) {
+            if !link::serve(&mut slot.link, &needs, &mut slot.connection, (&desk.upstreams, desk)) {
                 break;
             }
         }
