@@ -390,6 +390,26 @@ fn a_program_that_waits_holds_nobody_up_and_ends_with_its_client(architecture: &
     assert_eq!(stalled.rest_before_end(), b"6\r\nfirst\n\r\n");
 }
 
+/// Behind the next request that is there already, its end is not read; that the connection is gone
+/// in both directions is told all the same, and told again for as long as it is not acted on.
+#[test]
+fn a_blocking_thread_whose_client_has_reset_behind_a_next_request_ends_its_program() {
+    for architecture in ["mp", "mt", "thread-per-connection"] {
+        let Some(programs) = start(architecture, "") else { continue };
+        let mut client = programs.server.connect();
+        client.send(get("/run/stalls"));
+        let pid = programs.runs("stalls");
+        client.send("POST /run/sum HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n\r\n");
+        client.send(vec![b'x'; 100_000]);
+        let head = client.response_head();
+        assert_eq!(head.status(), 200, "{architecture}");
+        client.reset();
+        programs.expect_ended("stalls", pid);
+        let cancelled = || (programs.counted("backend_cancels") == 1).then_some(());
+        assert!(wait::until(wait::DEADLINE, cancelled).is_some(), "{architecture}");
+    }
+}
+
 /// The end of a pipe says nothing of how the program ended.
 fn an_answer_whose_program_was_killed_is_broken_off(architecture: &str) {
     let Some(programs) = start(architecture, "") else { return };

@@ -692,7 +692,8 @@ impl Line<'_> {
         desk.tick();
         match ready {
             Ok([true, _]) if awaited.reads => self.receive_now(desk),
-            Ok([true, _]) if Client::look(self.socket) == Client::Left => {
+            // Of one that sends ahead only that both directions have ended is told.
+            Ok([true, _]) if sends || Client::look(self.socket) == Client::Left => {
                 self.connection.client_left(desk);
             }
             Ok(_) => {}
