@@ -26,7 +26,7 @@ pub use routes::routes;
 /// A target, with what helps the mutator to get past its first checks.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name, and that of its directory in `seeds/`.
+    /// Its name, and that of its file in `seeds/`.
     pub name: &'static str,
     /// Runs it; panics when something is wrong.
     pub run: fn(&[u8]),

@@ -1,7 +1,6 @@
 //! Every target over its seeds, and over mutations of them for a while.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 use std::{panic, thread};
@@ -12,22 +11,41 @@ use flyball_fuzz::{TARGETS, Target};
 /// How much of the processors' time all targets together are tried with mutations.
 const MUTATING: Duration = Duration::from_secs(30);
 
-/// The seeds of a target by name, in a fixed order.
+/// The seeds of a target by name, in the order of its file: a seed is a line, and what no line holds
+/// is written as in a byte string of Rust (`\n`, `\x00`).
 fn seeds(target: &Target) -> Vec<(String, Vec<u8>)> {
-    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target.name);
-    let entries = std::fs::read_dir(&directory).unwrap_or_else(|error| {
-        panic!("{}: {error}", directory.display());
-    });
-    let mut seeds: Vec<(String, Vec<u8>)> = entries
-        .map(|entry| {
-            let path = entry.expect("a directory can be read").path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            (name, std::fs::read(&path).expect("a seed can be read"))
-        })
-        .collect();
-    seeds.sort();
-    assert!(!seeds.is_empty(), "{} has no seeds", target.name);
+    let file = format!("{}/seeds/{}.txt", env!("CARGO_MANIFEST_DIR"), target.name);
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let seed = |line: &str| {
+        let (name, bytes) = line.split_once(": ").expect("a name, a colon and the bytes");
+        (name.to_owned(), unescaped(bytes).unwrap_or_else(|| panic!("{file}: {name}: an escape")))
+    };
+    let seeds: Vec<(String, Vec<u8>)> = text.lines().map(seed).collect();
+    assert!(!seeds.is_empty(), "{file} has no seeds");
     seeds
+}
+
+/// The bytes that a text stands for.
+fn unescaped(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = text.bytes();
+    let mut out = Vec::new();
+    while let Some(byte) = bytes.next() {
+        out.push(match byte {
+            b'\\' => match bytes.next()? {
+                b'n' => b'\n',
+                b'r' => b'\r',
+                b't' => b'\t',
+                b'\\' => b'\\',
+                b'x' => {
+                    let mut digit = || Some(char::from(bytes.next()?).to_digit(16)? as u8);
+                    digit()? << 4 | digit()?
+                }
+                _ => return None,
+            },
+            byte => byte,
+        });
+    }
+    Some(out)
 }
 
 /// Tries mutations until one fails or the time is over; how many passed, or the seed of the one

@@ -106,7 +106,7 @@ mod tests {
             ("a/a.conf", ""),
             ("a/b.conf", "names b.conf"),
             ("clippy.toml", ""),
-            ("fuzz/seeds/x/first", ""),
+            ("fuzz/seeds/x.txt", ""),
             ("README.md", "Cargo.toml"),
             ("docs.md", "README.md docs.md"),
         ]);
