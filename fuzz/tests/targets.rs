@@ -11,8 +11,8 @@ use flyball_fuzz::{TARGETS, Target};
 /// How much of the processors' time all targets together are tried with mutations.
 const MUTATING: Duration = Duration::from_secs(30);
 
-/// The seeds of a target by name, in the order of its file: a seed is a line, and what no line holds
-/// is written as in a byte string of Rust (`\n`, `\x00`).
+/// The seeds of a target by name, in the order of its file: a seed is a line, and what no line
+/// holds is written as in a byte string of Rust (`\n`, `\x00`).
 fn seeds(target: &Target) -> Vec<(String, Vec<u8>)> {
     let file = format!("{}/seeds/{}.txt", env!("CARGO_MANIFEST_DIR"), target.name);
     let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"));

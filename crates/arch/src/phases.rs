@@ -136,7 +136,7 @@ impl<D: DiskWork> Phases<D> {
         let mut phases = Phases {
             timers: Timers::new(desk.now.ms()),
             accepting: Accepting::new(&worker),
-            arranger: Arranger::new(worker.settings.work_order),
+            arranger: Arranger::new(worker.settings.habits().work_order),
             mechanism,
             disk,
             slots: Slots::default(),
@@ -223,7 +223,7 @@ impl<D: DiskWork> Phases<D> {
             self.desk.tally.add(Counter::WorkPhases, 1);
             self.desk.tally.add(Counter::WorkedOn, work.len() as u64);
         }
-        let extra = self.worker.settings.accept_extra;
+        let extra = self.worker.settings.habits().accept_extra;
         for (turns, &token) in (1..).zip(&work) {
             self.turn(token);
             if extra > 0 && turns % extra == 0 {
@@ -309,7 +309,7 @@ impl<D: DiskWork> Phases<D> {
         if self.accepting.paused.is_some() {
             self.resume_when_free();
         }
-        if self.worker.settings.accept_on_close {
+        if self.worker.settings.habits().accept_on_close {
             self.accept_one();
         }
     }

@@ -16,7 +16,7 @@ use flyball_sys::process;
 use flyball_sys::uring::Features;
 
 pub(crate) use experiment::ACCEPT_LOCK;
-pub use experiment::{AcceptLock, CloseAfter, Experiment};
+pub use experiment::{AcceptLock, CloseAfter, Experiment, LoopHabits};
 pub use flyball_conn::{ClientAddress, ClientSettings};
 pub use flyball_observe::log::{AccessLog, LogSettings};
 pub use flyball_sys::error_log::Level as LogLevel;
@@ -46,28 +46,14 @@ pub struct Settings {
     pub accept_limit: AcceptLimit,
     /// Whether a new connection is read in the loop that accepted it (S0's "eager read").
     pub eager_read: bool,
-    /// Connections worked on between two accept phases within a work phase; 0 has none (M50).
-    pub accept_extra: u64,
-    /// Whether one connection is accepted whenever one closes (M51).
-    pub accept_on_close: bool,
-    /// Whether there is an accept phase in every loop, ready or not (M52).
-    pub accept_every_loop: bool,
     /// Free connection slots at which accepting goes on after it had stopped for want of them
     /// (M53).
     pub free_threshold: usize,
-    /// Whether pausing changes what a listening socket is watched for instead of removing it (M57).
-    pub modify_listeners: bool,
     /// Whether the listening socket of a pinned worker prefers packets that its CPU took
     /// (SO_INCOMING_CPU).
     pub incoming_cpu: bool,
     /// Whether workers divide the addresses among them (M151).
     pub by_address: bool,
-    /// The order in which ready connections are worked on (M49).
-    pub work_order: WorkOrder,
-    /// Whether an answer is written as soon as it is there (M54).
-    pub eager_write: bool,
-    /// Whether a connection is read until a read would block (M54).
-    pub full_read: bool,
     /// Whether connections that nobody waits for are closed with a reset (M56).
     pub close_reset: bool,
     /// Whether idle connections are closed when accepting is full (M56).
@@ -94,8 +80,6 @@ pub struct Settings {
     pub send_blocking: bool,
     /// How long a file must be unchanged for [`SendMode::Auto`] to use sendfile, in milliseconds.
     pub quiet_ms: u64,
-    /// Whether a head is held back for its body by TCP_CORK instead of MSG_MORE (M58).
-    pub cork: bool,
     /// Whether small segments leave at once (TCP_NODELAY; M124).
     pub no_delay: bool,
     /// Send buffer of each socket, in bytes; `None` leaves it to the kernel (M124).
@@ -366,21 +350,13 @@ pub struct RingSettings {
     pub buffers: u16,
     /// Buffers that are registered for pieces of large bodies.
     pub registered: u16,
-    /// In which order what is complete is acted on (M59).
-    pub order: CompletionOrder,
     /// What is used if the kernel has it.
     pub features: Features,
 }
 
 impl Default for RingSettings {
     fn default() -> RingSettings {
-        RingSettings {
-            entries: 1024,
-            buffers: 256,
-            registered: 16,
-            order: CompletionOrder::Arrival,
-            features: Features::ALL,
-        }
+        RingSettings { entries: 1024, buffers: 256, registered: 16, features: Features::ALL }
     }
 }
 
@@ -449,16 +425,9 @@ impl Default for Settings {
             events: Events::Epoll,
             accept_limit: AcceptLimit::At(16.0),
             eager_read: true,
-            accept_extra: 0,
-            accept_on_close: false,
-            accept_every_loop: false,
             free_threshold: 1,
-            modify_listeners: false,
             incoming_cpu: false,
             by_address: false,
-            work_order: WorkOrder::Fifo,
-            eager_write: true,
-            full_read: false,
             close_reset: false,
             close_idle_when_full: true,
             max_connections: None,
@@ -472,7 +441,6 @@ impl Default for Settings {
             mapped_bytes_max: 128 * 1024 * 1024,
             mapped_advice: Advice::None,
             send_blocking: false,
-            cork: false,
             no_delay: true,
             send_buffer: None,
             receive_buffer: None,

@@ -189,7 +189,7 @@ fn after(
             if large && !is_seen_whole(connection, desk) {
                 connection.saw(offered - sent, desk);
             }
-            if large && desk.settings.cork && !file_is_next(connection) {
+            if large && desk.settings.habits().cork && !file_is_next(connection) {
                 // It fails only when the connection has gone, which the next call shows.
                 let _ = net::set_cork(socket, false);
             }
@@ -257,7 +257,7 @@ fn send_memory(socket: BorrowedFd<'_>, out: &Out, ends: bool, waits: bool, desk:
     let ends = ends && (most > 1 || count == out.segments());
     let slices = &slices[..count];
     let offered = slices.iter().map(|slice| slice.len()).sum();
-    let corks = file_follows && desk.settings.cork;
+    let corks = file_follows && desk.settings.habits().cork;
     if corks && let Err(error) = net::set_cork(socket, true) {
         return Call::Error(error);
     }

@@ -136,17 +136,17 @@ impl<D: DiskWork> Port for LoopPort<'_, D> {
     }
 
     fn receives_all(&self, desk: &Desk) -> bool {
-        desk.settings.full_read
+        desk.settings.habits().full_read
     }
 
     /// At once, or when room was reported (M54).
     fn may_send(&mut self, _reads: bool, desk: &Desk) -> bool {
-        desk.settings.eager_write || self.ready.write
+        desk.settings.habits().eager_write || self.ready.write
     }
 
     fn send(&mut self, connection: &mut Connection, desk: &mut Desk) -> Sent {
         let sent = transmit(self.socket, connection, desk);
-        if !desk.settings.eager_write {
+        if !desk.settings.habits().eager_write {
             // An edge is told again only after the socket was full.
             let edge = desk.settings.events.is_edge_triggered();
             self.ready.write = edge && sent != Sent::Full;

@@ -67,7 +67,7 @@ impl<D: DiskWork> Phases<D> {
     /// shall be entered in every loop (M52).
     pub fn accept(&mut self) {
         let now_ns = self.desk.turn_ns();
-        if self.worker.settings.accept_every_loop {
+        if self.worker.settings.habits().accept_every_loop {
             self.accept_unasked(now_ns);
         } else {
             self.accept_ready(now_ns);
@@ -139,7 +139,7 @@ impl<D: DiskWork> Phases<D> {
         let room = Cell::new(self.accepting.connections_max.saturating_sub(self.slots.len()));
         let settings = &*self.worker.settings;
         let (eager, nonblocking) = (settings.eager_read, !settings.send_blocking);
-        let ready = Ready { read: true, write: settings.eager_write, hangup: false };
+        let ready = Ready { read: true, write: settings.habits().eager_write, hangup: false };
         let policy = match by {
             By::Limit => &mut self.accepting.policy,
             By::Replacement => &mut self.accepting.replacement,
@@ -245,7 +245,7 @@ impl<D: DiskWork> Phases<D> {
             Some(pause) => pause.kept,
             // A queue that was closed is told again and again, whatever it is watched for.
             None => {
-                let keeps = self.worker.settings.modify_listeners && !self.is_exclusive();
+                let keeps = self.worker.settings.habits().modify_listeners && !self.is_exclusive();
                 let kept = keeps && ended != Ended::Closed && self.change_listeners(Interest::NONE);
                 if !kept {
                     self.unwatch_listeners();

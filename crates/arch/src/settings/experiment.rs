@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flyball_http::HeadStyle;
 use flyball_sys::lock::{self, FileLock, Way};
 
-use super::Settings;
+use super::{CompletionOrder, Settings, WorkOrder};
 
 /// What is tried.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,8 +26,56 @@ pub struct Experiment {
     pub accept_lock: AcceptLock,
     /// Whether all signals are masked while a request is looked up (M125).
     pub signal_mask: bool,
+    /// What the loops do in another way.
+    pub loops: LoopHabits,
     /// The file that is locked around accept.
     lock: LockFile,
+}
+
+/// What loops do in the way that was found best, or in another one (M49 to M52, M54, M57 to M59).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoopHabits {
+    /// Connections worked on between two accept phases within a work phase; 0 has none (M50).
+    pub accept_extra: u64,
+    /// Whether one connection is accepted whenever one closes (M51).
+    pub accept_on_close: bool,
+    /// Whether there is an accept phase in every loop, ready or not (M52).
+    pub accept_every_loop: bool,
+    /// Whether pausing changes what a listening socket is watched for instead of removing it (M57).
+    pub modify_listeners: bool,
+    /// The order in which ready connections are worked on (M49).
+    pub work_order: WorkOrder,
+    /// Whether an answer is written as soon as it is there (M54).
+    pub eager_write: bool,
+    /// Whether a connection is read until a read would block (M54).
+    pub full_read: bool,
+    /// Whether a head is held back for its body by TCP_CORK instead of MSG_MORE (M58).
+    pub cork: bool,
+    /// In which order what is complete is acted on (M59).
+    pub completion_order: CompletionOrder,
+}
+
+/// Those of a server that tries nothing.
+static BEST: LoopHabits = LoopHabits::BEST;
+
+impl LoopHabits {
+    const BEST: LoopHabits = LoopHabits {
+        accept_extra: 0,
+        accept_on_close: false,
+        accept_every_loop: false,
+        modify_listeners: false,
+        work_order: WorkOrder::Fifo,
+        eager_write: true,
+        full_read: false,
+        cork: false,
+        completion_order: CompletionOrder::Arrival,
+    };
+}
+
+impl Default for LoopHabits {
+    fn default() -> LoopHabits {
+        LoopHabits::BEST
+    }
 }
 
 /// After which stage every connection is closed: what the stages cost can then be told apart.
@@ -130,6 +178,16 @@ impl Settings {
         let mut experiment = self.experiment.take().unwrap_or_default();
         change(&mut experiment);
         self.experiment = Some(experiment).filter(|tried| **tried != Experiment::default());
+    }
+
+    /// What the loops do, and in which order.
+    pub fn habits(&self) -> &LoopHabits {
+        self.experiment.as_deref().map_or(&BEST, |tried| &tried.loops)
+    }
+
+    /// Changes what the loops do.
+    pub fn try_habit(&mut self, change: impl FnOnce(&mut LoopHabits)) {
+        self.try_out(|tried| change(&mut tried.loops));
     }
 
     /// Has the limits and the caches take part in what is tried.

@@ -83,8 +83,8 @@ pub(super) fn settings(random: &mut Random, events: Events, fair: bool) -> Setti
     settings.piece_bytes = random.pick(&[4_096, 16_384, 262_144]);
     settings.send = random.pick(&[SendMode::Auto, SendMode::Copy, SendMode::Sendfile]);
     settings.eager_read = !random.one_in(4);
-    settings.eager_write = !random.one_in(6);
-    settings.full_read = random.one_in(6);
+    settings.try_habit(|loops| loops.eager_write = !random.one_in(6));
+    settings.try_habit(|loops| loops.full_read = random.one_in(6));
     settings.caches.small_bytes_max = SMALL_BYTES_MAX;
     settings.caches.files_max = random.pick(&[0, 2, 100]);
     settings.limits.pipeline_max = random.pick(&[1, 2, 32]);

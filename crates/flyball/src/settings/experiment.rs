@@ -164,7 +164,11 @@ pub(super) const ROWS: &[Setting] = &[
     Setting {
         key: "experiment.accept-extra",
         task: Task::Experiment,
-        kind: Kind::Integer { least: 0, most: EXTRA_MAX, set: |s, n| s.accept_extra = n },
+        kind: Kind::Integer {
+            least: 0,
+            most: EXTRA_MAX,
+            set: |s, n| s.try_habit(|loops| loops.accept_extra = n),
+        },
         default: Some("0"),
         doc: "Connections worked on before accepting again; 0 is all of them",
         more: "After this many connections there is an accept phase within the work phase, whether \
@@ -177,7 +181,7 @@ pub(super) const ROWS: &[Setting] = &[
     Setting {
         key: "experiment.accept-on-close",
         task: Task::Experiment,
-        kind: Kind::Switch { set: |s, on| s.accept_on_close = on },
+        kind: Kind::Switch { set: |s, on| s.try_habit(|loops| loops.accept_on_close = on) },
         default: Some("false"),
         doc: "Whether one connection is accepted whenever one closes",
         more: "Nothing is accepted that way while accepting is paused.",
@@ -188,7 +192,7 @@ pub(super) const ROWS: &[Setting] = &[
     Setting {
         key: "experiment.accept-every-loop",
         task: Task::Experiment,
-        kind: Kind::Switch { set: |s, on| s.accept_every_loop = on },
+        kind: Kind::Switch { set: |s, on| s.try_habit(|loops| loops.accept_every_loop = on) },
         default: Some("false"),
         doc: "Whether every loop has an accept phase, even if none is reported",
         more: "The listening sockets stay watched, so that a new connection wakes a waiting loop.",
@@ -199,7 +203,7 @@ pub(super) const ROWS: &[Setting] = &[
     Setting {
         key: "experiment.modify-listeners",
         task: Task::Experiment,
-        kind: Kind::Switch { set: |s, on| s.modify_listeners = on },
+        kind: Kind::Switch { set: |s, on| s.try_habit(|loops| loops.modify_listeners = on) },
         default: Some("false"),
         doc: "Whether a pause changes the watch of the listening sockets",
         more: "Otherwise they are taken out of the event mechanism and put in again. A socket that \
@@ -213,16 +217,31 @@ pub(super) const ROWS: &[Setting] = &[
         task: Task::Experiment,
         kind: Kind::OneOf {
             names: &[
-                Word { name: "fifo", set: |s| s.work_order = WorkOrder::Fifo },
-                Word { name: "lifo", set: |s| s.work_order = WorkOrder::Lifo },
-                Word { name: "up", set: |s| s.work_order = WorkOrder::Up },
-                Word { name: "down", set: |s| s.work_order = WorkOrder::Down },
-                Word { name: "writes-first-up", set: |s| s.work_order = WorkOrder::WritesFirstUp },
+                Word {
+                    name: "fifo",
+                    set: |s| s.try_habit(|loops| loops.work_order = WorkOrder::Fifo),
+                },
+                Word {
+                    name: "lifo",
+                    set: |s| s.try_habit(|loops| loops.work_order = WorkOrder::Lifo),
+                },
+                Word { name: "up", set: |s| s.try_habit(|loops| loops.work_order = WorkOrder::Up) },
+                Word {
+                    name: "down",
+                    set: |s| s.try_habit(|loops| loops.work_order = WorkOrder::Down),
+                },
+                Word {
+                    name: "writes-first-up",
+                    set: |s| s.try_habit(|loops| loops.work_order = WorkOrder::WritesFirstUp),
+                },
                 Word {
                     name: "writes-first-down",
-                    set: |s| s.work_order = WorkOrder::WritesFirstDown,
+                    set: |s| s.try_habit(|loops| loops.work_order = WorkOrder::WritesFirstDown),
                 },
-                Word { name: "lru", set: |s| s.work_order = WorkOrder::Lru },
+                Word {
+                    name: "lru",
+                    set: |s| s.try_habit(|loops| loops.work_order = WorkOrder::Lru),
+                },
             ],
         },
         default: Some("fifo"),
@@ -239,7 +258,7 @@ pub(super) const ROWS: &[Setting] = &[
     Setting {
         key: "experiment.eager-write",
         task: Task::Experiment,
-        kind: Kind::Switch { set: |s, on| s.eager_write = on },
+        kind: Kind::Switch { set: |s, on| s.try_habit(|loops| loops.eager_write = on) },
         default: Some("true"),
         doc: "Whether an answer is written in the turn that made it",
         more: "When false, it is written after the event mechanism has reported room in the \
@@ -252,7 +271,7 @@ pub(super) const ROWS: &[Setting] = &[
     Setting {
         key: "experiment.full-read",
         task: Task::Experiment,
-        kind: Kind::Switch { set: |s, on| s.full_read = on },
+        kind: Kind::Switch { set: |s, on| s.try_habit(|loops| loops.full_read = on) },
         default: Some("false"),
         doc: "Whether a connection is read until a read would block",
         more: "When false, a read that did not fill the buffer counts as having emptied the \
@@ -265,7 +284,7 @@ pub(super) const ROWS: &[Setting] = &[
     Setting {
         key: "experiment.cork",
         task: Task::Experiment,
-        kind: Kind::Switch { set: |s, on| s.cork = on },
+        kind: Kind::Switch { set: |s, on| s.try_habit(|loops| loops.cork = on) },
         default: Some("false"),
         doc: "Whether TCP_CORK joins a head and its large body",
         more: "It takes two more system calls for each large body. Otherwise the flag MSG_MORE on \
@@ -279,13 +298,34 @@ pub(super) const ROWS: &[Setting] = &[
         task: Task::Experiment,
         kind: Kind::OneOf {
             names: &[
-                Word { name: "arrival", set: |s| s.ring.order = CompletionOrder::Arrival },
-                Word { name: "wra", set: |s| s.ring.order = CompletionOrder::Wra },
-                Word { name: "war", set: |s| s.ring.order = CompletionOrder::War },
-                Word { name: "rwa", set: |s| s.ring.order = CompletionOrder::Rwa },
-                Word { name: "raw", set: |s| s.ring.order = CompletionOrder::Raw },
-                Word { name: "awr", set: |s| s.ring.order = CompletionOrder::Awr },
-                Word { name: "arw", set: |s| s.ring.order = CompletionOrder::Arw },
+                Word {
+                    name: "arrival",
+                    set: |s| s.try_habit(|loops| loops.completion_order = CompletionOrder::Arrival),
+                },
+                Word {
+                    name: "wra",
+                    set: |s| s.try_habit(|loops| loops.completion_order = CompletionOrder::Wra),
+                },
+                Word {
+                    name: "war",
+                    set: |s| s.try_habit(|loops| loops.completion_order = CompletionOrder::War),
+                },
+                Word {
+                    name: "rwa",
+                    set: |s| s.try_habit(|loops| loops.completion_order = CompletionOrder::Rwa),
+                },
+                Word {
+                    name: "raw",
+                    set: |s| s.try_habit(|loops| loops.completion_order = CompletionOrder::Raw),
+                },
+                Word {
+                    name: "awr",
+                    set: |s| s.try_habit(|loops| loops.completion_order = CompletionOrder::Awr),
+                },
+                Word {
+                    name: "arw",
+                    set: |s| s.try_habit(|loops| loops.completion_order = CompletionOrder::Arw),
+                },
             ],
         },
         default: Some("arrival"),

@@ -58,7 +58,7 @@ impl Operations {
         worker.rings.seal()?;
         let gather_max = gather_max(settings);
         let offload = BlockingPool::beside_ring(worker.index, |n| format!("offload-{n}"))?;
-        let order = settings.ring.order;
+        let order = settings.habits().completion_order;
         Ok(Operations { ring, direct, offload, gather_max, order })
     }
 

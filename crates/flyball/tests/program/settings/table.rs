@@ -10,8 +10,8 @@ use flyball::settings::{
 use flyball_arch::{
     AcceptLimit, AcceptLock, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings,
     CloseAfter, CompletionOrder, Events, Experiment, HelperKind, LogFormat, LogLevel, LogSettings,
-    ResidencyTest, RingSettings, RunningSettings, SandboxMode, SandboxSettings, SendMode, Settings,
-    SpoolSettings, StageSettings, ThreadOrder, Violation, WorkOrder,
+    LoopHabits, ResidencyTest, RingSettings, RunningSettings, SandboxMode, SandboxSettings,
+    SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder, Violation, WorkOrder,
 };
 use flyball_http::{HeadStyle, Limits};
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
@@ -45,16 +45,9 @@ fn all_different() -> Settings {
         events: Events::Select,
         accept_limit: AcceptLimit::Infinite,
         eager_read: false,
-        accept_extra: 3,
-        accept_on_close: true,
-        accept_every_loop: true,
         free_threshold: 3,
-        modify_listeners: true,
         incoming_cpu: true,
         by_address: true,
-        work_order: WorkOrder::Lru,
-        eager_write: false,
-        full_read: true,
         close_reset: true,
         close_idle_when_full: false,
         max_connections: Some(3),
@@ -68,7 +61,6 @@ fn all_different() -> Settings {
         mapped_bytes_max: 3,
         mapped_advice: Advice::Random,
         send_blocking: true,
-        cork: true,
         no_delay: false,
         send_buffer: Some(3),
         receive_buffer: Some(3),
@@ -104,13 +96,7 @@ fn all_different() -> Settings {
 }
 
 fn different_ring() -> RingSettings {
-    RingSettings {
-        entries: 3,
-        buffers: 3,
-        registered: 5,
-        order: CompletionOrder::Wra,
-        features: Features::NONE,
-    }
+    RingSettings { entries: 3, buffers: 3, registered: 5, features: Features::NONE }
 }
 
 fn different_running() -> RunningSettings {
@@ -145,6 +131,17 @@ fn different_experiment() -> Box<Experiment> {
     experiment.directory_config = true;
     experiment.accept_lock = AcceptLock::Flock;
     experiment.signal_mask = true;
+    experiment.loops = LoopHabits {
+        accept_extra: 3,
+        accept_on_close: true,
+        accept_every_loop: true,
+        modify_listeners: true,
+        work_order: WorkOrder::Lru,
+        eager_write: false,
+        full_read: true,
+        cork: true,
+        completion_order: CompletionOrder::Wra,
+    };
     experiment
 }
 
