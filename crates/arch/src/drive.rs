@@ -208,6 +208,10 @@ fn go_on<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) ->
         }
         debug_assert!(!needs.again, "it went on");
         if let Some(reason) = needs.over {
+            // Others can use a link that it has left.
+            if let Some(need) = needs.link {
+                manage_link(port, need, connection, desk);
+            }
             return Turn::Over(reason);
         }
         match at_once(port, connection, &needs, &mut reads, desk) {

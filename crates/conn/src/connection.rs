@@ -230,6 +230,7 @@ impl Connection {
         needs.again = self.again;
         (needs.over, needs.shut) = (wants.close, wants.shut);
         if wants.close.is_some() || wants.shut {
+            needs.link = self.link_left_over();
             return;
         }
         let mut waits = self.warming || self.fetching;

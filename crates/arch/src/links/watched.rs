@@ -41,6 +41,8 @@ enum User {
 enum News {
     /// This one is at rest, and was never watched.
     Rests(Box<Link>),
+    /// This one is at rest, and was watched for something else.
+    Waits(Token),
     /// This one is closed.
     Closed(Arc<Owned>),
 }
@@ -131,8 +133,8 @@ impl Links {
     pub(crate) fn abandon(&mut self, held: Held, connection: Token, mechanism: &mut dyn Readiness) {
         if let Some(link) = held {
             LinksOf { links: self, connection }.let_go(link, false);
-            self.settle(mechanism);
         }
+        self.settle(mechanism);
     }
 
     fn add(
@@ -160,12 +162,27 @@ impl Links {
         for news in std::mem::take(&mut self.news) {
             match news {
                 News::Closed(socket) => mechanism.forget(socket.as_fd()),
+                News::Waits(token) => self.watch_resting(token, mechanism),
                 News::Rests(link) => {
                     let socket = Arc::clone(&link.socket);
                     let user = User::None(link);
                     let token = self.add(&socket, user, Interest::READ, mechanism);
                     self.resting.extend(token);
                 }
+            }
+        }
+    }
+
+    /// Of one at rest input and hang-up alone are told. One that cannot be watched is closed.
+    fn watch_resting(&mut self, token: Token, mechanism: &mut dyn Readiness) {
+        let Some(watched) = self.table.find(token) else { return };
+        let User::None(link) = &watched.user else { return };
+        let bits = token.bits() | LINK;
+        match mechanism.change_link(link.socket.as_fd(), bits, Interest::READ) {
+            Ok(()) => watched.interest = Interest::READ,
+            Err(_) => {
+                mechanism.forget(link.socket.as_fd());
+                self.table.remove(token);
             }
         }
     }
@@ -191,9 +208,9 @@ impl Links {
 }
 
 impl Watched {
-    /// Whether nothing was told that its connection has not seen, and input is all that will be.
+    /// Whether nothing was told that its connection has not seen.
     fn may_rest(&self) -> bool {
-        !self.told.read && !self.told.hangup && self.interest == Interest::READ
+        !self.told.read && !self.told.hangup
     }
 
     /// The link, if it is at rest and leads there.
@@ -217,7 +234,8 @@ impl LinksOf<'_> {
         let links = &mut *self.links;
         let token = link.watched.take();
         let watched = token.and_then(|token| links.table.find(token));
-        let may_rest = link.is_quiet() && watched.is_none_or(|one| one.may_rest());
+        // Of one that was never watched all that it holds is told once it is.
+        let may_rest = watched.is_none_or(|one| link.is_quiet() && one.may_rest());
         let keeps = keeps && may_rest && !links.is_closing;
         if !keeps || links.resting_at(&link.upstream) >= link.upstream.bounds().idle_max {
             if let Some(token) = token {
@@ -232,6 +250,10 @@ impl LinksOf<'_> {
             Some((token, watched)) => {
                 watched.user = User::None(link);
                 links.resting.push(token);
+                // A client was slower, so that no input was wanted; or room was.
+                if watched.interest != Interest::READ {
+                    links.news.push(News::Waits(token));
+                }
             }
             None => links.news.push(News::Rests(link)),
         }

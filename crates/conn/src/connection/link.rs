@@ -45,6 +45,12 @@ impl Connection {
         }
     }
 
+    /// What is to be done with a link that it has left, however it ends itself.
+    pub(super) fn link_left_over(&self) -> Option<LinkNeed> {
+        let Link::Left { keeps } = self.link else { return None };
+        Some(LinkNeed::Leave { keeps })
+    }
+
     /// What it is used for.
     pub(super) fn link_use(&self) -> Option<Wish> {
         self.wire().filter(|_| self.link == Link::Used).and_then(Wire::wish)

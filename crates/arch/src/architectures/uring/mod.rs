@@ -287,6 +287,7 @@ impl Loop {
                 false => slot.connection.needs(&mut needs),
             }
             if let Some(reason) = needs.over {
+                link::serve(&mut slot.link, &needs, &mut slot.connection, (&desk.upstreams, desk));
                 slot.ending.over = Some(reason);
                 if slot.is_busy() {
                     operations.interrupt(slot, token);
