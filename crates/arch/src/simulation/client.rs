@@ -60,6 +60,12 @@ impl Client {
         }
     }
 
+    /// What a server says at the other end of a link, which is nothing yet.
+    pub(super) fn of_link() -> Client {
+        let dialogue = Dialogue { requests: Vec::new(), ending: Ending::Patient };
+        Client { is_connected: true, ..Client::new(&dialogue, 0) }
+    }
+
     pub(super) fn has_sent_all(&self) -> bool {
         self.at == self.script.len()
     }
@@ -86,6 +92,14 @@ impl fmt::Debug for Client {
     }
 }
 
+impl Dialogue {
+    /// Whether a server is asked behind this one.
+    pub(super) fn asks_server(&self) -> bool {
+        let asks = |request: &Vec<u8>| request.windows(4).any(|part| part == b"/app");
+        self.requests.iter().any(asks)
+    }
+}
+
 /// A dialogue of at most six requests, of which only the last ends the connection.
 pub(super) fn dialogue(random: &mut Random) -> Dialogue {
     let mut requests = Vec::new();
@@ -101,6 +115,12 @@ pub(super) fn dialogue(random: &mut Random) -> Dialogue {
         }
     }
     let mut ending = if random.one_in(3) { Ending::Early } else { Ending::Patient };
+    let dialogue = Dialogue { requests, ending };
+    if dialogue.asks_server() {
+        // A client that sends no more has left while a server works for it.
+        return Dialogue { ending: Ending::Patient, ..dialogue };
+    }
+    let Dialogue { mut requests, .. } = dialogue;
     if random.one_in(12)
         && let Some(last) = requests.last_mut()
     {
@@ -141,6 +161,8 @@ fn ask(random: &mut Random) -> (Vec<u8>, bool) {
         "/a/../small.txt",
         "/%2e%2e/x",
         "/small.txt?q=1",
+        "/app/one?300",
+        "/app/two?9000",
     ]);
     let method = random.pick(&["GET", "GET", "GET", "GET", "HEAD", "OPTIONS"]);
     let (middle, end) = (MEDIUM_BYTES / 2, LARGE_BYTES + 1);
@@ -159,7 +181,7 @@ fn ask(random: &mut Random) -> (Vec<u8>, bool) {
 
 /// A request with a body, which is taken by a module or by none.
 fn upload(random: &mut Random) -> (Vec<u8>, bool) {
-    let path = random.pick(&["/digest", "/digest", "/digest", "/hello", "/small.txt"]);
+    let path = random.pick(&["/digest", "/digest", "/app/three?50", "/hello", "/small.txt"]);
     let len = random.below(random.clone().pick(&[1, 200, 6_000]));
     let body: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
     let chunked = random.one_in(2);

@@ -13,6 +13,8 @@ pub(super) enum Fault {
     LostWakeUp,
     /// A buffer is given back while it is being sent.
     GivenBackEarly,
+    /// A link at rest is closed by an event that says nothing of it.
+    ClosesGoodLink,
     /// A plan comes back to another connection that waits for one.
     WrongExchange,
     /// A plan comes back to the slot that has asked for it, also when another connection has it.
@@ -36,6 +38,11 @@ impl Fault {
     /// Whether a buffer is given back before it may be.
     pub(super) fn gives_back_early(self, random: &mut Random) -> bool {
         self == Fault::GivenBackEarly && random.one_in(ONE_IN)
+    }
+
+    /// Whether a link at rest is closed.
+    pub(super) fn ends_rest(self) -> bool {
+        self == Fault::ClosesGoodLink
     }
 
     /// Whether a plan goes astray.

@@ -111,11 +111,12 @@ pub(crate) mod file {
 
 /// Sockets.
 pub(crate) mod net {
-    use super::{Source, on_line, with};
+    use super::{Source, World, on_line, with};
     pub(crate) use flyball_sys::net::*;
     use flyball_sys::owned::{Opening, Owned};
+    use flyball_sys::readiness::Interest;
     use std::io::{self, ErrorKind, IoSlice};
-    use std::os::fd::{AsFd, AsRawFd};
+    use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
     pub(crate) fn accept(socket: impl AsFd, nonblocking: bool) -> io::Result<(Owned, Address)> {
         accept_within(&Opening::begin(), socket, nonblocking)
@@ -135,6 +136,13 @@ pub(crate) mod net {
             None => flyball_sys::net::accept_within(opening, listener, nonblocking),
             Some(None) => Err(ErrorKind::WouldBlock.into()),
             Some(Some(accepted)) => accepted.map(|(near, peer)| (opening.own(near), peer)),
+        }
+    }
+
+    pub(crate) fn begin_to_connect(server: &Server) -> io::Result<Owned> {
+        match with(World::connect) {
+            Some(near) => near.map(Owned::from),
+            None => flyball_sys::net::begin_to_connect(server),
         }
     }
 
@@ -158,6 +166,28 @@ pub(crate) mod net {
     pub(crate) fn recv_now(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
         let received = on_line(&socket, |world, at| world.receive(at, buffer, true));
         received.unwrap_or_else(|| flyball_sys::net::recv_now(socket, buffer))
+    }
+
+    pub(crate) fn send(socket: impl AsFd, buffer: &[u8], more: bool) -> io::Result<usize> {
+        send_gather(socket, &[IoSlice::new(buffer)], more)
+    }
+
+    pub(crate) fn wait_for_two(
+        two: [(BorrowedFd<'_>, Interest); 2],
+        timeout_ms: u64,
+    ) -> io::Result<[bool; 2]> {
+        let found = with(|world| {
+            let at = |world: &World, fd: BorrowedFd<'_>| match world.source(fd.as_raw_fd())? {
+                Source::Line(at) => Some(at),
+                _ => None,
+            };
+            let both = [at(world, two[0].0)?, at(world, two[1].0)?];
+            Some(world.wait_for_two(both, two.map(|(_, interest)| interest), timeout_ms))
+        });
+        match found.flatten() {
+            Some(found) => Ok(found),
+            None => flyball_sys::net::wait_for_two(two, timeout_ms),
+        }
     }
 
     pub(crate) fn send_gather(

@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use flyball_sys::net;
 
 use super::client::Client;
+use super::responder::Responder;
 
 /// The number of a descriptor that is closed.
 const CLOSED: RawFd = -1;
@@ -27,6 +28,8 @@ pub(super) struct State {
 /// server closes it; its bytes are here.
 pub(super) struct Line {
     pub(super) client: Client,
+    /// The other end is no client, but a server that answers.
+    pub(super) responder: Option<Responder>,
     fd: RawFd,
     far: Option<UnixStream>,
     /// Calls on the server's end wait.
@@ -61,6 +64,7 @@ impl Line {
     pub(super) fn new(client: Client, inbound_max: usize, outbound_max: usize) -> Line {
         Line {
             client,
+            responder: None,
             fd: CLOSED,
             far: None,
             blocks: false,
@@ -192,6 +196,11 @@ impl Line {
         self.outbound.len()
     }
 
+    /// Whether each end has taken all that the other has sent.
+    pub(super) fn is_drained(&self) -> bool {
+        self.inbound.is_empty() && self.outbound.is_empty()
+    }
+
     /// Whether the client would read the end of the stream.
     pub(super) fn is_at_end(&self) -> bool {
         self.outbound.is_empty() && (self.shut || self.reset)
@@ -214,6 +223,10 @@ impl Line {
     /// The client takes `n` bytes.
     pub(super) fn client_takes(&mut self, n: usize) {
         self.client.received.extend(self.outbound.drain(..n));
+        if let Some(responder) = &mut self.responder {
+            let said = responder.answer(&self.client.received);
+            self.client.script.extend(said);
+        }
         if self.was_full && self.state().write {
             self.was_full = false;
             self.wakes += 1;

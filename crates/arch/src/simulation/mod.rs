@@ -12,6 +12,7 @@ pub(crate) mod kernel;
 mod line;
 mod oracle;
 mod random;
+mod responder;
 pub(crate) mod ring;
 mod schedule;
 mod servers;
@@ -23,7 +24,7 @@ mod world;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use client::{Dialogue, dialogue};
+use client::{Dialogue, Ending, dialogue};
 use faults::Fault;
 use oracle::Answers;
 use random::Random;
@@ -193,4 +194,38 @@ fn a_buffer_that_is_given_back_while_it_is_sent_is_found() {
     let (case, failure) = found(Fault::GivenBackEarly, |case| case.way == Way::Ring);
     assert!(failure.why.contains("a client got"), "{failure}");
     assert_eq!(case.dialogues.len(), 1, "{case:?}");
+}
+
+#[test]
+fn a_good_link_that_is_closed_is_found() {
+    let may_show = |case: &Case| case.way.watches_links() && case.schedule.is_fair();
+    let (case, failure) = found(Fault::ClosesGoodLink, may_show);
+    assert!(failure.why.contains("a good link is closed"), "{failure}");
+    assert_eq!(case.dialogues.len(), 1, "{case:?}");
+}
+
+/// Runs this dialogue in each way that watches links at rest, by several schedules.
+fn ask_for_links(request: &str, schedule: Schedule) {
+    for way in Way::ALL.into_iter().filter(|way| way.watches_links()) {
+        for seed in 0..50 {
+            let requests = vec![request.as_bytes().to_vec()];
+            let dialogues = vec![Dialogue { requests, ending: Ending::Patient }];
+            let fault = Fault::None;
+            run(&Case { seed, way, schedule, dialogues, fault, is_told: false });
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_ends_with_its_answer_gives_its_link_back() {
+    let parts = Schedule { is_undisturbed: false, send_max: 50, ..Schedule::UNDISTURBED };
+    ask_for_links("GET /app?300 HTTP/1.0\r\nHost: a\r\n\r\n", parts);
+}
+
+#[test]
+fn a_client_that_was_slower_than_the_server_gives_the_link_back() {
+    let slow = Schedule { is_undisturbed: false, outbound_max: 300, ..Schedule::UNDISTURBED };
+    ask_for_links("GET /app?9000 HTTP/1.1\r\nHost: a\r\n\r\n", slow);
+    let large = "GET /large.txt HTTP/1.1\r\nHost: a\r\n\r\n";
+    ask_for_links(&format!("{large}GET /app?300 HTTP/1.1\r\nHost: a\r\n\r\n"), slow);
 }

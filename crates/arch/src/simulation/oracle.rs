@@ -8,8 +8,11 @@ use super::schedule::Schedule;
 use super::servers::Way;
 use super::world::{World, within};
 
-/// How answers begin that a server gives to a client whose time is up.
-const TOO_LATE: [&str; 2] = ["HTTP/1.1 408 ", "HTTP/1.1 503 "];
+/// How an answer begins that a server gives to a client whose time is up.
+const TOO_LATE: &str = "HTTP/1.1 408 ";
+
+/// How answers begin where a part of the work has failed, or the server behind this one has left.
+const BROKEN: [&str; 4] = ["HTTP/1.1 500 ", "HTTP/1.1 502 ", "HTTP/1.1 503 ", "HTTP/1.1 504 "];
 
 /// What a client may get before that.
 const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -70,7 +73,8 @@ impl Answers {
         };
         let begun = got.strip_prefix(CONTINUE.as_bytes()).unwrap_or(got);
         let is_part = |late: &str| late.as_bytes().iter().zip(begun).all(|(one, same)| one == same);
-        let gives_up = || is_late && TOO_LATE.iter().any(|late| is_part(late));
+        let gives_up =
+            || is_late && is_part(TOO_LATE) || BROKEN.iter().any(|broken| is_part(broken));
         goes_on(right) || self.failed.get(at).is_some_and(goes_on) || gives_up()
     }
 }
@@ -98,7 +102,8 @@ fn undisturbed(dialogues: &[Dialogue], fails: usize) -> Vec<Vec<Vec<u8>>> {
     let clients: Vec<_> = dialogues.iter().map(|dialogue| (dialogue, usize::MAX)).collect();
     let world = World::new(Random::of(0), schedule, Fault::None, &clients);
     let ((), world) = within(world, || Way::Level.serve(&mut Random::of(0), true));
-    world.lines.into_iter().map(|line| split(line.client)).collect()
+    let lines = world.lines.into_iter().filter(|line| line.responder.is_none());
+    lines.map(|line| split(line.client)).collect()
 }
 
 /// What came after each request; what came after the last goes with it.

@@ -360,8 +360,8 @@ impl Ring {
             self.memory.push(Vec::new());
             self.memory.len() - 1
         });
-        self.memory[number].clear();
-        self.memory[number].resize(len, POISON);
+        let longest = self.memory[number].len().max(len);
+        self.memory[number].resize(longest, POISON);
         Lent { number, len }
     }
 
@@ -570,7 +570,7 @@ impl Ring {
             return Some((Err(io::Error::from_raw_os_error(ENOBUFS)), false));
         }
         let mut lent = self.lend(RECEIVE_BYTES);
-        let received = world.lines[at].receive(&mut self.memory[lent.number]);
+        let received = world.lines[at].receive(&mut self.memory[lent.number][..RECEIVE_BYTES]);
         match received {
             Some(Ok(n)) => {
                 lent.len = n;

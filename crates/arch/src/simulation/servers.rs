@@ -59,6 +59,11 @@ impl Way {
         !matches!(self, Way::Ring | Way::Blocking)
     }
 
+    /// Whether it watches links to servers that are at rest.
+    pub(super) fn watches_links(self) -> bool {
+        self.has_helpers() || matches!(self, Way::Level | Way::Edge)
+    }
+
     fn events(self) -> Events {
         match self {
             Way::Edge | Way::EdgeWithHelpers => Events::EpollEdge,

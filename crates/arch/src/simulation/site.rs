@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use flyball_observe::log::LogSender;
 use flyball_site::modules::ModuleSettings;
-use flyball_site::{SiteSettings, Sites};
+use flyball_site::{ResponderSettings, SiteSettings, Sites};
+use flyball_sys::net::Server;
 use flyball_sys::sandbox::Rights;
 use tempfile::TempDir;
 
@@ -59,10 +60,19 @@ fn content() -> &'static Content {
             name: Some("hello".to_owned()),
             ..ModuleSettings::default()
         };
+        // Links to it are simulated, wherever it listens.
+        let server = ResponderSettings {
+            path: "/app".to_owned(),
+            server: Some(Server::Unix(directory.path().join("socket"))),
+            script: Some("/app".into()),
+            idle_links: 100,
+            ..ResponderSettings::default()
+        };
         let site = SiteSettings {
             root: Some(directory.path().to_owned()),
             listing: true,
             modules: vec![hello, ModuleSettings::digest("/digest")],
+            fastcgi: vec![server],
             ..SiteSettings::default()
         };
         let sites = Sites::open(&[site], &Rights::OWN).expect("the site can be opened");
@@ -111,14 +121,15 @@ pub(super) fn settings(random: &mut Random, events: Events, fair: bool) -> Setti
 pub(super) fn worker(settings: Settings, blocks: usize) -> (Worker, Arc<OwnedFd>) {
     let (listener, _) = UnixStream::pair().expect("descriptors are left");
     let listener = Arc::new(OwnedFd::from(listener));
+    let sites = Arc::clone(&content().sites);
     let worker = Worker {
         index: 0,
         listeners: vec![Arc::clone(&listener)],
         shares_listeners: false,
         chunks: Chunks::of(&settings),
         settings: Arc::new(settings),
-        upstreams: Upstreams::of(&content().sites),
-        sites: Arc::clone(&content().sites),
+        upstreams: Upstreams::of(&sites),
+        sites,
         shared: Arc::new(SharedState::new(blocks).expect("memory is left")),
         block: 0,
         threads: blocks,

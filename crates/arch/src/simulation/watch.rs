@@ -96,6 +96,10 @@ impl Watches {
 impl Watch {
     fn told(&mut self, world: &mut World) -> Option<Event> {
         let (state, wakes) = world.state(self.source)?;
+        if world.fault.ends_rest() && world.is_at_rest(self.source) {
+            let Watch { token, .. } = *self;
+            return Some(Event { token, read: true, write: false, hangup: false });
+        }
         let Interest { read, write } = self.interest;
         let hangup = state.hangup || self.way == Way::Edge && state.ended;
         let event = Event {
@@ -136,6 +140,20 @@ impl Mechanism {
 impl Readiness for Mechanism {
     fn add(&mut self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
         self.set(fd, token, interest)
+    }
+
+    fn add_link(&mut self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        let way = if self.is_edge_triggered { Way::Edge } else { Way::Level };
+        self.watches.set(fd, token, interest, way)
+    }
+
+    fn change_link(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        token: u64,
+        interest: Interest,
+    ) -> io::Result<()> {
+        self.add_link(fd, token, interest)
     }
 
     fn change(&mut self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Once;
 
+use flyball_sys::readiness::Interest;
 use flyball_sys::signal::Signal;
 
 use super::client::{Client, Dialogue, Ending};
@@ -15,6 +16,7 @@ use super::disk::Disk;
 use super::faults::Fault;
 use super::line::{Line, State};
 use super::random::Random;
+use super::responder::Responder;
 use super::schedule::Schedule;
 
 /// When time begins, in monotonic milliseconds.
@@ -31,8 +33,11 @@ const SLEEPS_MAX: u32 = 40;
 const CONNECT_ONE_IN: usize = 8;
 const SLOW_ONE_IN: usize = 30;
 
+/// Bytes that a server behind this one says at once, if it may say so many.
+const SAID_BYTES: usize = 40;
+
 /// Steps after which a run makes no progress.
-const STEPS_MAX: u64 = 300_000;
+const STEPS_MAX: u64 = 2_000_000;
 
 /// What may happen outside of the server.
 #[derive(Clone, Copy, Debug)]
@@ -177,6 +182,14 @@ impl World {
         self.signals = signals.as_raw_fd();
     }
 
+    /// Whether this is a link of which nothing is wanted.
+    pub(super) fn is_at_rest(&self, source: Source) -> bool {
+        let Source::Line(at) = source else { return false };
+        let line = &self.lines[at];
+        let is_quiet = line.is_drained() && line.client.has_sent_all() && !line.ended;
+        line.responder.as_ref().is_some_and(|one| is_quiet && one.is_at_rest())
+    }
+
     fn order(&mut self, signal: Signal) {
         self.orders.push_back(signal);
         self.ordered += 1;
@@ -184,7 +197,8 @@ impl World {
 
     /// Whether every client has left and every connection is closed.
     pub(super) fn is_over(&mut self) -> bool {
-        let is_over = |line: &Line| line.client.is_over && !line.is_open();
+        let is_over =
+            |line: &Line| line.responder.is_some() || line.client.is_over && !line.is_open();
         self.look();
         self.queue.is_empty() && self.lines.iter().all(is_over)
     }
@@ -261,6 +275,9 @@ impl World {
         for at in 0..self.lines.len() {
             if self.lines[at].is_open() && self.lines[at].look() {
                 self.tell(|| format!("{at} is closed: {:?}", self.lines[at]));
+                let may_close = !self.is_fair || self.ordered > 0;
+                let is_good = self.is_at_rest(Source::Line(at));
+                assert!(may_close || !is_good, "a good link is closed");
             }
         }
     }
@@ -302,8 +319,9 @@ impl World {
     /// Lists what a client can do.
     fn list(&mut self, at: usize) {
         let World { lines, acts, schedule, random, .. } = self;
-        let (line, is_guided) = (&lines[at], schedule.is_undisturbed);
-        let client = &line.client;
+        let line = &lines[at];
+        let (client, is_link) = (&line.client, line.responder.is_some());
+        let is_guided = schedule.is_undisturbed && !is_link;
         if client.is_over {
             return;
         }
@@ -325,14 +343,17 @@ impl World {
         let has_all = client.ending == Ending::Early || client.received.len() >= client.expected;
         match client.has_sent_all() {
             false if line.input_room() > 0 => acts.push(Act::Send(at)),
-            true if has_all => acts.push(Act::Finish(at)),
+            true if has_all && !is_link => acts.push(Act::Finish(at)),
             _ => {}
         }
     }
 
     /// While the answers are found out, a client asks for the next when nothing else is to be done.
     fn ask_next(&mut self) -> bool {
-        let asks = |line: &Line| line.client.is_connected && !line.client.is_over && !line.ended;
+        let asks = |line: &Line| {
+            let Client { is_connected, is_over, .. } = line.client;
+            line.responder.is_none() && is_connected && !is_over && !line.ended
+        };
         let Some(line) = self.lines.iter_mut().find(|line| asks(line)) else { return false };
         let answered = line.client.received.len();
         if line.client.at > 0 {
@@ -351,7 +372,8 @@ impl World {
     /// Where answers may be others than those that are known, a client sends no more once nothing
     /// comes any more.
     fn give_up(&mut self) -> bool {
-        let waits = |line: &&mut Line| line.client.is_connected && !line.ended;
+        let waits =
+            |line: &&mut Line| line.responder.is_none() && line.client.is_connected && !line.ended;
         self.lines.iter_mut().find(waits).map(Line::client_finishes).is_some()
     }
 
@@ -387,7 +409,11 @@ impl World {
             Act::Send(at) => {
                 let line = &mut lines[at];
                 let left = line.client.script.len() - line.client.at;
-                line.client_sends(upto(random, schedule.send_max, left.min(line.input_room())));
+                let room = left.min(line.input_room());
+                // What a server says is long.
+                let least = if line.responder.is_some() { SAID_BYTES } else { 0 };
+                let most = if schedule.send_max > 0 { schedule.send_max.max(least) } else { 0 };
+                line.client_sends(upto(random, most, room));
             }
             Act::Take(at) => {
                 let waiting = lines[at].waiting();
@@ -412,6 +438,18 @@ impl World {
         let at = self.queue.remove(0);
         let peer = SocketAddr::from(([127, 0, 0, 1], 1_000 + at as u16));
         Some(self.lines[at].open(blocks).map(|near| (near, peer)))
+    }
+
+    /// Opens a link to a server.
+    pub(super) fn connect(&mut self) -> io::Result<OwnedFd> {
+        self.called();
+        self.look();
+        let Schedule { inbound_max, outbound_max, .. } = self.schedule;
+        let mut line = Line::new(Client::of_link(), inbound_max, outbound_max);
+        line.responder = Some(Responder::default());
+        let near = line.open(false);
+        self.lines.push(line);
+        near
     }
 
     /// How many clients wait to be accepted.
@@ -480,5 +518,25 @@ impl World {
         let until_ms = self.now_ms() + timeout_ms;
         while !is_ready(self.lines[at].state()) && self.pass(until_ms) {}
         self.lines[at].state()
+    }
+
+    /// Waits for two of them, each for what is said; whether something is to be told of each.
+    pub(super) fn wait_for_two(
+        &mut self,
+        both: [usize; 2],
+        wanted: [Interest; 2],
+        timeout_ms: u64,
+    ) -> [bool; 2] {
+        self.called();
+        let until_ms = self.now_ms() + timeout_ms;
+        loop {
+            let ready = [0, 1].map(|one| {
+                let (state, wanted) = (self.lines[both[one]].state(), wanted[one]);
+                wanted.read && state.read || wanted.write && state.write || state.hangup
+            });
+            if ready != [false; 2] || !self.pass(until_ms) {
+                return ready;
+            }
+        }
     }
 }
