@@ -71,7 +71,8 @@ impl Case {
         let random = &mut Random::of(seed);
         let way = random.pick(&Way::ALL);
         let harsh = random.one_in(2);
-        let schedule = Schedule::draw(random, harsh);
+        let mut schedule = Schedule::draw(random, harsh);
+        schedule.ends &= way.ends();
         let dialogues = (0..1 + random.below(CLIENTS_MAX)).map(|_| dialogue(random)).collect();
         Case { seed, way, schedule, dialogues, fault: Fault::None, is_told: false }
     }
@@ -100,7 +101,7 @@ impl Case {
         let of_world = Random::of(random.next());
         let mut world = World::new(of_world, self.schedule, self.fault, &clients);
         world.is_told = self.is_told;
-        let fair = self.schedule.is_fair();
+        let fair = self.schedule.is_patient();
         let ((), world) = within(world, || self.way.serve(&mut random, fair));
         for (answers, line) in answers.iter().zip(&world.lines) {
             let checked = answers.check(&line.client, &self.schedule);

@@ -45,6 +45,7 @@ impl Answers {
         let right = self.one_by_one.concat();
         let is_right = match schedule.is_fair() {
             true => got == right,
+            false if schedule.ends => self.are_whole(got),
             false => self.may_be(got, 0, schedule.is_late()),
         };
         if is_right {
@@ -64,6 +65,17 @@ impl Answers {
         ))
     }
 
+    /// Whether these are whole answers, to the first requests: the last says that it is that.
+    fn are_whole(&self, got: &[u8]) -> bool {
+        let got = without_ends(got);
+        let mut right = Vec::new();
+        let mut ends = self.one_by_one.iter().map(|answer| {
+            right.extend(without_ends(answer));
+            right == got
+        });
+        got.is_empty() || ends.any(|is_end| is_end)
+    }
+
     /// Whether these are the answers from request `at` on, as far as they go.
     fn may_be(&self, got: &[u8], at: usize, is_late: bool) -> bool {
         let Some(right) = self.one_by_one.get(at) else { return got.is_empty() };
@@ -77,6 +89,17 @@ impl Answers {
             || is_late && is_part(TOO_LATE) || BROKEN.iter().any(|broken| is_part(broken));
         goes_on(right) || self.failed.get(at).is_some_and(goes_on) || gives_up()
     }
+}
+
+/// Answers without what they say of the end of their connection.
+fn without_ends(answers: &[u8]) -> Vec<u8> {
+    let mut rest = Vec::from(answers);
+    for field in ["Connection: close\r\n", "Connection: keep-alive\r\n"] {
+        while let Some(at) = rest.windows(field.len()).position(|part| part == field.as_bytes()) {
+            rest.drain(at..at + field.len());
+        }
+    }
+    rest
 }
 
 /// The answers to these dialogues.

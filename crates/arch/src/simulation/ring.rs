@@ -398,7 +398,7 @@ impl Ring {
     }
 
     pub(crate) fn peek(&mut self, found: &mut Vec<(u64, Completion)>) {
-        with(|world| self.complete(world, found));
+        with(|world| self.complete(world, found, world.schedule.late));
     }
 
     pub(crate) fn wait(
@@ -420,7 +420,10 @@ impl Ring {
             world.look();
             let until_ms = world.now_ms() + timeout_ms;
             loop {
-                self.complete(world, found);
+                self.complete(world, found, world.schedule.late);
+                if found.is_empty() {
+                    self.complete(world, found, false);
+                }
                 if !found.is_empty() || timeout_ms == 0 || !world.pass(until_ms) {
                     return;
                 }
@@ -442,8 +445,8 @@ impl Doing {
 
 /// Completing.
 impl Ring {
-    /// Completes some of the operations that can be, in any order.
-    fn complete(&mut self, world: &mut World, found: &mut Vec<(u64, Completion)>) {
+    /// Completes some of the operations that can be, in any order; where they are late, not all.
+    fn complete(&mut self, world: &mut World, found: &mut Vec<(u64, Completion)>, late: bool) {
         let mut order: Vec<usize> = (0..self.flights.len()).collect();
         for at in (1..order.len()).rev() {
             order.swap(at, world.random.below(at + 1));
@@ -451,7 +454,7 @@ impl Ring {
         let mut over = Vec::new();
         for at in order {
             // Some come later.
-            if world.schedule.late && world.random.one_in(3) {
+            if late && world.random.one_in(3) {
                 continue;
             }
             let mut doing =

@@ -27,6 +27,8 @@ pub(super) struct Schedule {
     pub(super) jumps: bool,
     /// A client breaks its connection at one act in so many; 0 is never.
     pub(super) leaves: usize,
+    /// The server is told to end meanwhile.
+    pub(super) ends: bool,
     /// Steps after which all of this ends.
     pub(super) calm_after: u64,
 }
@@ -46,6 +48,7 @@ impl Schedule {
         fails: 0,
         jumps: false,
         leaves: 0,
+        ends: false,
         calm_after: u64::MAX,
     };
 
@@ -67,6 +70,7 @@ impl Schedule {
             fails: if fails { 6 } else { 0 },
             jumps,
             leaves: if leaves { 60 } else { 0 },
+            ends: harsh && !(jumps || fails || leaves),
             calm_after: u64::MAX,
         }
     }
@@ -78,6 +82,11 @@ impl Schedule {
 
     /// Whether every answer must come, whole and as it is.
     pub(super) fn is_fair(&self) -> bool {
+        self.is_patient() && !self.ends
+    }
+
+    /// Whether no answer may be broken off, and none be one that tells of a failure.
+    pub(super) fn is_patient(&self) -> bool {
         !self.is_late() && self.fails == 0 && self.leaves == 0
     }
 

@@ -64,6 +64,11 @@ impl Way {
         self.has_helpers() || matches!(self, Way::Level | Way::Edge)
     }
 
+    /// Whether it can be told to end here.
+    pub(super) fn ends(self) -> bool {
+        !matches!(self, Way::Once | Way::Blocking)
+    }
+
     fn events(self) -> Events {
         match self {
             Way::Edge | Way::EdgeWithHelpers => Events::EpollEdge,
@@ -82,6 +87,8 @@ impl Way {
             Way::Callbacks => runs(&Tux, settings),
             Way::Blocking => blocks(settings),
         }
+        // What was sent is taken also when the server has ended.
+        with(|world| while world.act(true) {});
     }
 }
 
@@ -93,7 +100,11 @@ fn listening(settings: Settings, threads: usize) -> Worker {
 }
 
 fn is_over() -> bool {
-    with(|world| world.is_over() && world.disk.is_idle()).unwrap_or(true)
+    with(|world| {
+        world.has_ended = world.is_over() && world.disk.is_idle();
+        world.has_ended
+    })
+    .unwrap_or(true)
 }
 
 /// Time passes while a server has nothing to do but to wait for so long.
@@ -107,11 +118,12 @@ fn pass(ms: u64) {
 fn loops(settings: Settings, with_helpers: bool) {
     let worker = listening(settings, 1);
     let mut process = Phases::new(worker, Helpers::new(with_helpers)).expect("a loop");
-    while !is_over() {
+    while !is_over() && !process.is_done() {
         process.getevents().expect("a wait");
         process.accept();
         process.work();
     }
+    assert_eq!(process.report().unfinished, 0);
 }
 
 /// An architecture as it is; it is told to stop in the end.

@@ -69,6 +69,7 @@ fn simpler(case: &Case, failed_after: u64) -> Vec<Case> {
     let none = Schedule::UNDISTURBED;
     change(&|one| one.schedule.jumps = false);
     change(&|one| one.schedule.leaves = 0);
+    change(&|one| one.schedule.ends = false);
     change(&|one| one.schedule.fails = 0);
     change(&|one| one.schedule.late = false);
     change(&|one| one.schedule.slow = false);

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Once;
 
+use flyball_sys::error_log::{Level, set_level};
 use flyball_sys::readiness::Interest;
 use flyball_sys::signal::Signal;
 
@@ -32,6 +33,9 @@ const SLEEPS_MAX: u32 = 40;
 /// One chance in so many is taken to connect, and to go on with a plan of a slow disk.
 const CONNECT_ONE_IN: usize = 8;
 const SLOW_ONE_IN: usize = 30;
+
+/// One chance in so many is taken to end the server.
+const ENDS_ONE_IN: usize = 40;
 
 /// Bytes that a server behind this one says at once, if it may say so many.
 const SAID_BYTES: usize = 40;
@@ -83,6 +87,8 @@ pub(super) struct World {
     /// Waits that are in vain come back at once: who waits is one of several threads.
     pub(super) is_shared: bool,
     sleeps: u32,
+    /// The server has nothing left to do.
+    pub(super) has_ended: bool,
     /// Orders that the server has not taken, the descriptor that tells of them, and how many there
     /// were.
     pub(super) orders: VecDeque<Signal>,
@@ -120,6 +126,8 @@ pub(super) fn take() -> Option<World> {
 pub(super) fn hush() {
     static HUSHED: Once = Once::new();
     HUSHED.call_once(|| {
+        // Servers behind links that leave are warned of.
+        set_level(Level::Error);
         let told = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             let is_within =
@@ -158,6 +166,7 @@ impl World {
             connects: 0,
             is_shared: false,
             sleeps: 0,
+            has_ended: false,
             orders: VecDeque::new(),
             signals: -1,
             ordered: 0,
@@ -188,6 +197,14 @@ impl World {
         let line = &self.lines[at];
         let is_quiet = line.is_drained() && line.client.has_sent_all() && !line.ended;
         line.responder.as_ref().is_some_and(|one| is_quiet && one.is_at_rest())
+    }
+
+    /// At some time the server is told to end, if it is to be.
+    fn end_sometimes(&mut self) {
+        if self.schedule.ends && self.ordered == 0 && self.random.one_in(ENDS_ONE_IN) {
+            let order = self.random.pick(&[Signal::Stop, Signal::Retire]);
+            self.order(order);
+        }
     }
 
     fn order(&mut self, signal: Signal) {
@@ -234,7 +251,7 @@ impl World {
         self.step();
         self.now_ns += CALL_NS;
         if self.random.one_in(self.schedule.preempts) {
-            self.act();
+            self.act(false);
         }
     }
 
@@ -260,7 +277,7 @@ impl World {
 
     /// Lets something happen while the server waits; false when its time is up.
     pub(super) fn pass(&mut self, until_ms: u64) -> bool {
-        if self.act() {
+        if self.act(true) {
             return self.now_ms() < until_ms;
         }
         let all_connected = self.lines.iter().all(|line| line.client.is_connected);
@@ -275,15 +292,15 @@ impl World {
         for at in 0..self.lines.len() {
             if self.lines[at].is_open() && self.lines[at].look() {
                 self.tell(|| format!("{at} is closed: {:?}", self.lines[at]));
-                let may_close = !self.is_fair || self.ordered > 0;
+                let may_close = !self.is_fair || self.ordered > 0 || self.has_ended;
                 let is_good = self.is_at_rest(Source::Line(at));
                 assert!(may_close || !is_good, "a good link is closed");
             }
         }
     }
 
-    /// Something happens; false when nothing can.
-    pub(super) fn act(&mut self) -> bool {
+    /// Something happens; false when nothing can. A server that is idle does nothing before it.
+    pub(super) fn act(&mut self, is_idle: bool) -> bool {
         self.look();
         self.acts.clear();
         for at in 0..self.lines.len() {
@@ -294,10 +311,11 @@ impl World {
             self.acts.push(Act::FinishPlan);
         }
         let goes_on = !self.acts.is_empty()
-            || match self.schedule.is_undisturbed {
-                true => self.ask_next(),
-                false => !self.is_fair && self.give_up(),
-            };
+            || is_idle
+                && match self.schedule.is_undisturbed {
+                    true => self.ask_next(),
+                    false => !self.is_fair && self.give_up(),
+                };
         if !goes_on {
             let ends = self.stops && self.ordered == 0 && self.is_over();
             if ends {
@@ -307,6 +325,7 @@ impl World {
         }
         self.step();
         self.sleeps = 0;
+        self.end_sometimes();
         self.time_passes();
         if !self.acts.is_empty() {
             let act = self.random.pick(&self.acts);
