@@ -16,7 +16,13 @@ const PROGRAM: &str = "#!/bin/sh\n\
 
 /// Sites by host: one whose files are coded at once, one where it is while they are sent.
 const SITES: &str = "[[site]]\nhosts = [\"whole\"]\nSETTINGS\
-    [[site]]\nhosts = [\"streams\"]\ncompress.max-size = \"1KiB\"\nSETTINGS";
+    [[site]]\nhosts = [\"streams\"]\ncompress.max-size = \"1KiB\"\nSETTINGS\
+    [[site]]\nhosts = [\"kept\"]\nroot = \"HERE/files\"\n\
+    auth.file = \"HERE/users\"\nauth.paths = [\"/drafts\"]\n\
+    [[site.cgi]]\npath = \"/run\"\nroot = \"HERE/programs\"\nsendfile-roots = [\"HERE\"]\n";
+
+/// `ann:secret`, by a hash of the lowest cost.
+const USERS: &str = "ann:$2y$04$ViUvEMhOIe9hKRT8ricqau0EnQEXaPe7Rz9cVB8fJof.xyY.s2pPy\n";
 
 /// It is told by the clock what coding costs: on a busy machine that may be too much.
 const SETTINGS: &str = "root = \"HERE/files\"\ncompress.cpu = 10000\n\
@@ -36,6 +42,7 @@ fn start(architecture: &str) -> Option<House> {
     let program = || PROGRAM.to_owned();
     let here = lay_out([
         ("files/doc.txt", text()),
+        ("users", USERS.to_owned()),
         ("programs/send", program()),
         ("programs/ruled", program()),
     ]);
@@ -224,9 +231,19 @@ fn a_status_of_the_backend_stays(architecture: &str) {
     house.server.assert_sound();
 }
 
+fn no_backend_has_a_file_of_users_sent(architecture: &str) {
+    let Some(house) = start(architecture) else { return };
+    for (file, status) in [("files/doc.txt", 200), ("users", 404)] {
+        let says = format!("X-Sendfile: {}", house.here.path().join(file).display());
+        let answer = house.ask("GET", "kept/run/send", &says, &[]);
+        assert_eq!(answer.status(), status, "{file}: {}", answer.text());
+    }
+}
+
 on_every_architecture!([
     a_status_of_the_backend_stays,
     fields_of_both_are_said_once,
+    no_backend_has_a_file_of_users_sent,
     parts_have_the_type_that_the_backend_says,
     what_a_program_has_done_is_answered_whole,
 ]);

@@ -82,3 +82,28 @@ pub(crate) fn what_links_out_of_the_root_is_not_listed(mount: &Mount) {
     let answer = client.ask(get_of("list.test", "/leaving/"));
     assert!(!answer.text().contains("SECRET"), "{}", answer.text());
 }
+
+pub(crate) fn what_is_answered_by_a_return_is_not_listed(mount: &Mount) {
+    let list = Site::shared().path("list");
+    let sites = format!(
+        "[[site]]\nroot = {list:?}\nlisting = true\nrewrite = [{{ from = \"/to/*\", to = \
+         \"/sorted/$1\" }}]\n[[site.alias]]\npath = \"/a\"\nroot = {list:?}\n\
+         [[site.return]]\nmatch = \"~two\\\\.txt$\"\nstatus = 404\n\
+         [[site.return]]\npath = \"/sorted/sub\"\nstatus = 403\n\
+         [[site.return]]\npath = \"/to/one.txt\"\nstatus = 410\n"
+    );
+    let server = mount.start_with_sites("workers = 1\n", &sites);
+    let mut client = server.connect();
+    for (target, expected) in [
+        ("/sorted/", &["one.txt", "Ten.txt"][..]),
+        ("/a/sorted/", &["sub/", "one.txt", "Ten.txt"]),
+        ("/to/", &["Ten.txt"]),
+    ] {
+        assert_eq!(names(&mut client, target), expected, "{target}");
+        for name in expected {
+            let status = client.ask(get_of("list.test", &format!("{target}{name}"))).status();
+            assert_eq!(status, 200, "{target}{name}");
+        }
+    }
+    server.assert_sound();
+}

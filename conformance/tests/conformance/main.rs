@@ -25,6 +25,7 @@ mod ranges;
 mod refusals;
 mod requests;
 mod routes;
+mod secret_files;
 mod smuggling;
 mod streams;
 mod uploads;
@@ -150,6 +151,9 @@ for_each_architecture! {
         closed_files: [
             what_may_not_be_read_is_403_and_what_has_gone_404_to_nobody_else,
         ],
+        secret_files: [
+            what_the_server_reads_is_sent_to_no_client_when_a_root_is_switched_to_it,
+        ],
     ]
     // Files and where they are found.
     [
@@ -194,6 +198,7 @@ for_each_architecture! {
             a_listing_is_json_when_that_is_preferred,
             a_readme_is_shown_below,
             what_links_out_of_the_root_is_not_listed,
+            what_is_answered_by_a_return_is_not_listed,
         ],
         routes: [
             redirects_lead_where_their_rules_say,

@@ -35,6 +35,7 @@ mod plan;
 mod policy;
 pub mod references;
 pub mod routes;
+mod secrets;
 mod served;
 mod service;
 mod settings;

@@ -15,6 +15,7 @@ mod json;
 mod markdown;
 mod readme;
 mod time;
+mod unlisted;
 mod wish;
 
 use bytes::Bytes;
@@ -22,6 +23,7 @@ use flyball_http::{Fields, Name};
 
 pub(crate) use gather::Gather;
 pub(crate) use readme::NAMES as READMES;
+pub(crate) use unlisted::Unlisted;
 pub(crate) use wish::{Format, Wish};
 
 /// Entries up to which a directory is answered whole; of a larger one, the first to be read.

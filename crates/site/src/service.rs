@@ -31,6 +31,7 @@ use crate::pages;
 use crate::path::Mapped;
 use crate::plan::{Found, Job, Origin, Outcome, Plan, Served};
 use crate::routes::{self, ErrorPages, Route, SiteRoutes, or_before};
+use crate::secrets::Secrets;
 use crate::settings::SiteSettings;
 use crate::shared::SharedCaches;
 use crate::shared_table::SharedTable;
@@ -114,6 +115,8 @@ pub struct Sites {
     spool: Option<Arc<Spool>>,
     /// What they name is opened by these.
     rights: Rights,
+    /// What none of them sends.
+    secrets: Secrets,
     /// Why something stayed what it was before.
     kept: Vec<String>,
 }
@@ -180,13 +183,26 @@ impl Sites {
         };
         let sites = settings.iter().zip(gates).enumerate();
         let mut sites = sites.map(open).collect::<io::Result<Vec<Site>>>()?;
+        let files = settings.iter().flat_map(SiteSettings::secrets);
+        let secrets = Secrets::of(files, roots_of(&sites), earlier.secrets())?;
         let was = |number| earlier.same(number).map(|same| &same.error_pages);
-        error_files::read(&mut sites, rights, was, &mut kept)?;
+        error_files::read(&mut sites, (rights, &secrets), was, &mut kept)?;
         let has_restrictions = sites.iter().any(|site| site.access.is_some());
         let modules = sites.iter().flat_map(|site| site.modules.all()).cloned().collect();
         let (hosts, load) = (Hosts::new(settings), Load::new());
         let rights = rights.clone();
-        Ok(Sites { hosts, sites, modules, has_restrictions, load, spawner, spool, rights, kept })
+        Ok(Sites {
+            hosts,
+            sites,
+            modules,
+            has_restrictions,
+            load,
+            spawner,
+            spool,
+            rights,
+            secrets,
+            kept,
+        })
     }
 
     /// Asks who is given back how busy the server is, before a body is coded. To be called in the
@@ -210,10 +226,27 @@ impl Sites {
         &self.kept
     }
 
+    /// Files that the server reads and that lie where a site would show them: they are kept from
+    /// all clients.
+    pub fn kept_from_clients(&self) -> Vec<String> {
+        self.secrets.shown(|site, root, name| {
+            let routes = &self.sites[site].routes;
+            routes.url_of(root, name).filter(|url| !routes.hides(url))
+        })
+    }
+
     /// Whether there is a site that follows links to wherever they lead.
     pub fn follow_all_links(&self) -> bool {
         self.sites.iter().any(|site| site.links == Links::Follow)
     }
+}
+
+/// The roots of sites, each with the number of its site and its own.
+fn roots_of(sites: &[Site]) -> impl Iterator<Item = (usize, u16, &OwnedFd)> {
+    sites.iter().enumerate().flat_map(|(site, served)| {
+        let roots = served.routes.roots().enumerate();
+        roots.map(move |(number, root)| (site, number as u16, root))
+    })
 }
 
 /// Who is answered, and what answered last.

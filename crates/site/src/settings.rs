@@ -1,6 +1,6 @@
 //! What a site is: validated once, frozen before the first fork.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use flyball_sys::file::Links;
 
@@ -96,6 +96,14 @@ impl SiteSettings {
             hidden: self.hidden,
             routes: &self.routes,
         }
+    }
+
+    /// The files that the server reads for it and that no client may have, with their keys.
+    pub fn secrets(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let users = self.access.auth.file.as_deref().map(|file| ("auth.file", file));
+        let routes = &self.routes;
+        let table = routes.user_directories.as_ref().map(|_| ("user-table", &*routes.user_table));
+        users.into_iter().chain(table)
     }
 
     /// The servers that answer for it, with the names of their tables.

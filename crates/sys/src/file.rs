@@ -329,7 +329,7 @@ pub fn stamp(file: impl AsFd) -> io::Result<Stamp> {
 }
 
 /// The stamp in the kernel's answer to stat(2): the same as in that to statx(2).
-fn stamp_of_stat(stat: &Stat) -> Stamp {
+pub(crate) fn stamp_of_stat(stat: &Stat) -> Stamp {
     let ns = |s: i64, ns: i64| i128::from(s) * 1_000_000_000 + i128::from(ns);
     let device = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
     Stamp {

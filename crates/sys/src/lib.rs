@@ -25,6 +25,7 @@ pub mod file;
 pub mod file_kind;
 pub mod inherit;
 pub mod intake;
+pub mod known_file;
 pub mod lock;
 pub mod log_file;
 pub mod machine;

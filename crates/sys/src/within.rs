@@ -17,26 +17,32 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, Stat, fstat, openat};
 
-use crate::file::{Links, read_opened};
+use crate::file::{Links, Stamp, read_opened, stamp_of_stat};
 use crate::place::{Led, Way, enter, is_outside_proc, is_own, lead, not_followed};
 
-/// Which directory it is, whatever its name.
+/// Which file or directory it is, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Node {
     device: u64,
     inode: u64,
 }
 
-/// Which directory this one is.
+/// Which file or directory this one is.
 ///
 /// # Errors
 /// When the file system fails.
-pub fn node(directory: impl AsFd) -> io::Result<Node> {
-    Ok(node_of(&fstat(directory)?))
+pub fn node(opened: impl AsFd) -> io::Result<Node> {
+    Ok(node_of(&fstat(opened)?))
 }
 
-fn node_of(about: &Stat) -> Node {
-    Node { device: about.st_dev, inode: about.st_ino }
+pub(crate) fn node_of(about: &Stat) -> Node {
+    Node::from(&stamp_of_stat(about))
+}
+
+impl From<&Stamp> for Node {
+    fn from(stamp: &Stamp) -> Node {
+        Node { device: stamp.device, inode: stamp.inode }
+    }
 }
 
 /// What a path has led to.
@@ -89,6 +95,14 @@ impl Within {
             let above = Path::new(&passed.name).join(&below);
             (passed.node, std::mem::replace(&mut below, above))
         })
+    }
+
+    /// Which file it is.
+    ///
+    /// # Errors
+    /// When the file system fails.
+    pub fn node(&self) -> io::Result<Node> {
+        node(&self.led.found)
     }
 
     /// Whether a link beneath one of those directories, or from outside into one, is on the way.

@@ -1,6 +1,5 @@
 //! Whether the file of users of a site is right, so that nobody finds out by being let in, or out.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use flyball_site::SiteSettings;
@@ -30,10 +29,6 @@ pub(super) fn faults(site: &SiteSettings, origins: &Origins) -> Vec<SettingError
         return written.map(|(key, origin)| error(key, why(), origin)).collect();
     };
     let Some(origin) = origins.get(FILE) else { return Vec::new() };
-    if is_served(path, site) {
-        let why = format!("{} is beneath the root, where everybody could read it", path.display());
-        return vec![error(FILE, why, origin)];
-    }
     let faults = Users::read(path).err().unwrap_or_default();
     let at = |line: usize| Origin::File { path: Arc::from(path.as_path()), line: Some(line) };
     faults
@@ -43,17 +38,4 @@ pub(super) fn faults(site: &SiteSettings, origins: &Origins) -> Vec<SettingError
             None => error(FILE, format!("{} {}", path.display(), fault.why), origin),
         })
         .collect()
-}
-
-/// Whether a file lies beneath a root or an alias of a site, whatever their names, and is not
-/// hidden there.
-fn is_served(path: &Path, site: &SiteSettings) -> bool {
-    let Ok(path) = path.canonicalize() else { return false };
-    let aliases = site.routes.aliases.iter().map(|alias| &alias.root);
-    let mut roots = site.root.iter().chain(aliases).filter_map(|root| root.canonicalize().ok());
-    roots.any(|root| {
-        let Ok(relative) = path.strip_prefix(root) else { return false };
-        let mut names = relative.iter().map(|name| name.as_encoded_bytes());
-        site.hidden || !names.any(|name| name.starts_with(b"."))
-    })
 }

@@ -38,6 +38,7 @@ mod responders;
 mod routes;
 mod running;
 mod sandbox;
+mod secret_files;
 mod server;
 mod site;
 mod suggest;

@@ -24,7 +24,7 @@ use super::site::{SITE_SETTINGS, SITE_TABLES};
 use super::suggest::nearest;
 use super::table::{Setting, find, has_keys_beneath, keys_beneath};
 use super::typed::{Typed, TypedSite, TypedTable, Written};
-use super::{access_files, contradictions, duplicates, moved};
+use super::{access_files, contradictions, duplicates, moved, secret_files};
 
 /// The port on 127.0.0.1 that is listened on when no address is given.
 pub const PORT: u16 = 8080;
@@ -213,7 +213,7 @@ impl Resolver<'_> {
     fn sites_of_file(&mut self, typed: &[TypedSite]) -> Vec<SiteSettings> {
         let mut claims: HashMap<String, Origin> = HashMap::new();
         let mut sockets = duplicates::Sockets::new();
-        let mut sites = Vec::new();
+        let (mut sites, mut right) = (Vec::new(), Vec::new());
         for typed_site in typed {
             if self.errors.len() >= ERRORS_MAX {
                 break;
@@ -237,8 +237,12 @@ impl Resolver<'_> {
                 self.errors.extend(duplicates::sockets(&site, &tables, &mut sockets));
                 self.errors.extend(contradictions::of_site(&site, &origins));
             }
+            if self.errors.len() == before {
+                right.push((sites.len(), &typed_site.origin, origins));
+            }
             sites.push(site);
         }
+        self.errors.extend(secret_files::faults(&sites, &right));
         sites
     }
 

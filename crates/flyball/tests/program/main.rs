@@ -77,6 +77,7 @@ mod settings {
     mod generated_documents;
     mod honoured_by_architectures;
     mod hostile_files;
+    mod secret_files;
     mod table;
     mod together;
 }

@@ -25,6 +25,8 @@ pub(super) struct RootWatch {
     unserved: Trouble,
     /// Why something else was not read again.
     unread: Trouble,
+    /// What the server reads and now lies beneath a root.
+    secret: Trouble,
 }
 
 /// What was said last of a trouble that lasts; said once.
@@ -93,6 +95,8 @@ impl Master {
                 let kept = (!kept.is_empty())
                     .then(|| format!("what cannot be read again stays what it was: {kept}"));
                 self.root_watch.unread.is(kept);
+                let secret = self.server.setup.sites.kept_from_clients().join("; ");
+                self.root_watch.secret.is((!secret.is_empty()).then_some(secret));
                 let number = self.generation.number;
                 say!(Level::Info, "{root} was replaced: generation {number} serves the new one");
             }

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flyball_sys::descriptors::Descriptor;
 use flyball_sys::disk::{Compute, Done, Op};
-use flyball_sys::file::{DirectoryEntry, Kind, Whereabouts};
+use flyball_sys::file::{DirectoryEntry, Kind, Stamp, Whereabouts};
 
 use super::readme::{NAMES, Readme};
+use super::unlisted::Unlisted;
 use super::wish::{Format, Wish};
 use super::{Entry, markdown};
 use crate::path::{PATH_BYTES_MAX, can_be_asked_for};
@@ -24,6 +25,7 @@ pub(crate) struct Gather {
     shown: Vec<u8>,
     /// Whether names that begin with a dot are shown.
     hidden: bool,
+    unlisted: Unlisted,
     wish: Wish,
     /// Where the next names are; `None` when there are no more.
     position: Option<u64>,
@@ -87,6 +89,7 @@ impl Gather {
             shown: place.path.clone(),
             place,
             hidden,
+            unlisted: Unlisted::default(),
             wish,
             position,
             enough,
@@ -112,6 +115,12 @@ impl Gather {
     /// Of the names of READMEs only these are shown.
     pub(crate) fn with_readmes(mut self, open: [bool; NAMES.len()]) -> Gather {
         self.readme.restrict(open);
+        self
+    }
+
+    /// Leaves these out.
+    pub(crate) fn without(mut self, unlisted: Unlisted) -> Gather {
+        self.unlisted = unlisted;
         self
     }
 
@@ -158,10 +167,12 @@ impl Gather {
         let can_be_had = |name: &[u8]| {
             (hidden || !name.starts_with(b".")) && can_be_asked_for(name) && name.len() < room
         };
-        let shown = names.into_iter().filter(|name| can_be_had(&name.name));
-        for entry in shown.filter_map(entry_of) {
-            self.readme.see(&entry);
-            self.entries.push(entry);
+        for DirectoryEntry { name, stamp } in names {
+            let is_shown = |stamp: &Stamp| can_be_had(&name) && !self.unlisted.has(&name, stamp);
+            let Some(stamp) = stamp.filter(is_shown) else { continue };
+            let entry = entry_of(name, &stamp);
+            entry.iter().for_each(|entry| self.readme.see(entry));
+            self.entries.extend(entry);
         }
         self.position = next;
     }
@@ -211,6 +222,10 @@ impl Steps for Gather {
             Done::Listed(Ok(batch)) => self.listed(batch.entries, batch.next),
             Done::Listed(Err(error)) => self.error = Some(error),
             Done::Computed => self.finished(),
+            // Its name may lead elsewhere since it was listed.
+            Done::Stamped(Ok(stamp)) if self.unlisted.is_secret(self.readme.name(), &stamp) => {
+                self.readme.done(Done::Stamped(Err(io::ErrorKind::NotFound.into())));
+            }
             done => self.readme.done(done),
         }
     }
@@ -218,13 +233,12 @@ impl Steps for Gather {
 
 /// What is shown of a name: nothing when it leads out of the root, or to what is neither a file
 /// nor a directory.
-fn entry_of(name: DirectoryEntry) -> Option<Entry> {
-    let stamp = name.stamp?;
+fn entry_of(name: Vec<u8>, stamp: &Stamp) -> Option<Entry> {
     let directory = match stamp.kind {
         Kind::Directory => true,
         Kind::Regular => false,
         Kind::Other => return None,
     };
     let modified = u64::try_from(stamp.modified_ns / 1_000_000_000).unwrap_or(0);
-    Some(Entry { name: name.name, directory, size: stamp.size, modified })
+    Some(Entry { name, directory, size: stamp.size, modified })
 }

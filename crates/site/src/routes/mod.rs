@@ -36,8 +36,10 @@ pub(crate) use neighbours::{Candidate, Depends, Neighbours, Role, language_in};
 pub(crate) use opening::{ENTERED, file as found, named as closed, or_before, page};
 pub(crate) use paths::{Prefix, readings, relative_of, relative_of_url, url_of};
 pub(crate) use pattern::Pattern;
+pub(crate) use returns::Returns;
 pub use settings::{
     AliasSettings, CacheControl, HeaderSettings, RedirectSettings, ReturnSettings, RewriteSettings,
     RouteSettings,
 };
+pub use site_routes::user_directories;
 pub(crate) use site_routes::{Asked, Place, Route, SiteRoutes, canonical};

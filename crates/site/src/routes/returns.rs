@@ -1,5 +1,7 @@
 //! Paths that are answered with a status whatever is there.
 
+use std::sync::Arc;
+
 use flyball_http::Status;
 
 use super::paths::{Prefix, readings, relative_of_url};
@@ -8,7 +10,7 @@ use super::settings::ReturnSettings;
 
 /// The returns of a site, in their order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Returns(Vec<(Paths, Status)>);
+pub(crate) struct Returns(Arc<[(Paths, Status)]>);
 
 #[derive(Clone, Debug)]
 enum Paths {

@@ -402,6 +402,17 @@ fn find_users(routes: &RouteSettings) -> io::Result<Vec<User>> {
     Ok(users(&String::from_utf8_lossy(&table), routes.user_id_min))
 }
 
+/// The directories that users may show, whether they are there or not; none where no site shows
+/// any. Blocks on the disk.
+///
+/// # Errors
+/// When the table of users cannot be read.
+pub fn user_directories(routes: &RouteSettings) -> io::Result<Vec<PathBuf>> {
+    let Some(directory) = &routes.user_directories else { return Ok(Vec::new()) };
+    let found = find_users(routes)?;
+    Ok(found.into_iter().map(|user| user.home.join(directory)).collect())
+}
+
 impl UserRoots {
     /// Opens the directories of users; the first is the root of the number `first`.
     fn open(

@@ -47,7 +47,8 @@ impl Sites {
     /// What is not there yet and may come later, and what is shown where it may not be meant to.
     /// Blocks on the disk.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.overlaps();
+        let mut warnings = self.kept_from_clients();
+        warnings.extend(self.overlaps());
         for site in &self.sites {
             warnings.extend(closed_directories(site.routes.closed_users()));
             for (table, responder) in site.settings.responders() {

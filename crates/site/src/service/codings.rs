@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_http::coding::{Class, Coding};
-use flyball_http::{Now, Request, Segment};
+use flyball_http::{Now, Request, Segment, Status};
 use flyball_sys::file::Stamp;
 
 use super::{Lookup, Service, Site, Sites, Source};
@@ -70,6 +70,9 @@ impl Service {
 
     /// It is decided how the body leaves: answers, or says what has to be waited for.
     fn represent(&mut self, job: Job, found: Found, now: &Now) -> Lookup<'_> {
+        if self.is_secret(job.site, &found) {
+            return self.missing(&job, Status::NOT_FOUND, now);
+        }
         let variant = self.variant(job.site, &job.request.request(), &found);
         let name = variant.name(&found.name);
         if let Some(file) = self.caches.file(variant.scope(job.site), &name, &found.stamp) {

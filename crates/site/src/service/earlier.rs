@@ -8,6 +8,7 @@ use flyball_sys::sandbox::Rights;
 use super::{Site, Sites};
 use crate::access::Tries;
 use crate::backend::{Gates, Spawner, Spool};
+use crate::secrets::Secrets;
 use crate::settings::SiteSettings;
 
 /// What was open before.
@@ -54,6 +55,14 @@ impl<'a> Earlier<'a> {
     pub(super) fn same(self, number: usize) -> Option<&'a Site> {
         match self {
             Earlier::Same(sites) => sites.sites.get(number),
+            Earlier::Nothing | Earlier::Other(_) => None,
+        }
+    }
+
+    /// What the sites of the same settings kept from clients.
+    pub(super) fn secrets(self) -> Option<&'a Secrets> {
+        match self {
+            Earlier::Same(sites) => Some(&sites.secrets),
             Earlier::Nothing | Earlier::Other(_) => None,
         }
     }

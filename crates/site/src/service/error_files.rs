@@ -12,8 +12,9 @@ use flyball_sys::file::Links;
 use flyball_sys::sandbox::Rights;
 use flyball_sys::within::{Node, Within, node};
 
-use super::Site;
+use super::{Site, roots_of};
 use crate::routes::{self, ErrorPages};
+use crate::secrets::Secrets;
 
 /// Reads the error pages of all sites by these rights. What cannot be read is what it `was`, if it
 /// was read before: then why is told. Blocks on the disk.
@@ -22,7 +23,7 @@ use crate::routes::{self, ErrorPages};
 /// What cannot be read and was not before, and why.
 pub(super) fn read<'a>(
     sites: &mut [Site],
-    rights: &Rights,
+    (rights, secrets): (&Rights, &Secrets),
     was: impl Fn(usize) -> Option<&'a ErrorPages>,
     kept: &mut Vec<String>,
 ) -> io::Result<()> {
@@ -35,7 +36,8 @@ pub(super) fn read<'a>(
         let read = |status: u16, path: &Path| {
             let rules = |node| roots.links(node, number, sites);
             let found = routes::found(path, rules, rights)?;
-            if let Some(why) = roots.refusal(&found, number, sites) {
+            let is_secret = secrets.have(found.node()?).then_some("is for no client");
+            if let Some(why) = is_secret.or_else(|| roots.refusal(&found, number, sites)) {
                 let path = path.display();
                 return Err(io::Error::other(format!("site.error-page.{status}: {path} {why}")));
             }
@@ -63,11 +65,8 @@ struct Root {
 impl Roots {
     fn of(sites: &[Site]) -> io::Result<Roots> {
         let mut roots = HashMap::<Node, Vec<Root>>::new();
-        for (site, served) in sites.iter().enumerate() {
-            for (number, directory) in served.routes.roots().enumerate() {
-                let root = Root { site, number: number as u16 };
-                roots.entry(node(directory)?).or_default().push(root);
-            }
+        for (site, number, directory) in roots_of(sites) {
+            roots.entry(node(directory)?).or_default().push(Root { site, number });
         }
         Ok(Roots(roots))
     }

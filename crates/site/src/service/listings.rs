@@ -10,7 +10,7 @@ use super::produced::Produced;
 use super::{Answer, Body, Lookup, Service};
 use crate::coded_source::OneSegment;
 use crate::filter::FilterKind;
-use crate::listing::{self, ENTRIES_WHOLE_MAX, Gather, Wish};
+use crate::listing::{self, ENTRIES_WHOLE_MAX, Gather, Unlisted, Wish};
 use crate::listing_source::Listing;
 use crate::path;
 use crate::plan::{Job, Plan};
@@ -33,20 +33,28 @@ impl Service {
         if !self.sites.sites[site].settings.listing {
             return self.refuse(&request, Status::FORBIDDEN);
         }
-        let readmes = listing::READMES.map(|name| {
-            let within: &[u8] = if place.path == b"." { b"" } else { &place.path };
-            let path = [within, if within.is_empty() { b"" } else { b"/" }, name].concat();
-            self.is_open(site, &request, place.root, &path)
-        });
+        let within = beneath(&place.path);
+        let readmes = listing::READMES
+            .map(|name| self.is_open(site, &request, place.root, &[&within, name].concat()));
         let served = &self.sites.sites[site];
         // What is asked for, which is not what is looked for beneath an alias.
         let _ = path::map(request.path(), true, &mut self.relative);
+        let asked = [b"/", &*beneath(&self.relative)].concat();
+        let unlisted = Unlisted {
+            returns: served.routes.returns().clone(),
+            secrets: self.sites.secrets.clone(),
+            site,
+            root: place.root,
+            urls: served.routes.url_of(place.root, &within).into_iter().chain([asked]).collect(),
+            within,
+        };
         let (root, path) = (served.routes.root(place.root), place.path);
         let place = Whereabouts { root, path, links: served.links };
         let (wish, hidden) = (Wish::of(&request), served.settings.hidden);
         let gather = Gather::new(directory, place, hidden, wish, ENTRIES_WHOLE_MAX)
             .shown_as(&self.relative)
-            .with_readmes(readmes);
+            .with_readmes(readmes)
+            .without(unlisted);
         Lookup::Wait(Plan::list(job, gather))
     }
 
@@ -95,5 +103,13 @@ impl Service {
                 Lookup::Stream(answer(Body::Stream { len: None }), Produced::of(plain))
             }
         }
+    }
+}
+
+/// What stands before the names of a directory: its own, with a slash, unless it is `.`.
+fn beneath(directory: &[u8]) -> Vec<u8> {
+    match directory {
+        b"." | b"" => Vec::new(),
+        directory => [directory, b"/"].concat(),
     }
 }

@@ -106,6 +106,12 @@ impl Service {
                 || self.is_open(job.site, &request, found.root, &found.name))
     }
 
+    /// Whether the server itself reads a file that was found, so that no client gets it, whatever
+    /// path, link or backend has led to it.
+    pub(super) fn is_secret(&self, site: usize, found: &Found) -> bool {
+        self.sites.secrets.have_found(site, found.root, &found.name, &found.stamp)
+    }
+
     /// The answer in the place of a file that was found and may not answer.
     pub(super) fn by_rules_of(&mut self, job: &Job, found: &Found, now: &Now) -> Lookup<'_> {
         self.forget(job);
