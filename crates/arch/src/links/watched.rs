@@ -105,6 +105,13 @@ impl Links {
             read: wanted.read || is_silent || is_edge,
             write: wanted.write || watched.interest.write && is_edge,
         };
+        if interest == Interest::NONE && link.hangup {
+            // It is told whatever is asked for, again and again while a client is slow.
+            mechanism.remove(link.socket.as_fd());
+            self.table.remove(token);
+            link.watched = None;
+            return;
+        }
         let bits = token.bits() | LINK;
         if watched.interest != interest
             && mechanism.change_link(link.socket.as_fd(), bits, interest).is_ok()
@@ -235,7 +242,7 @@ impl LinksOf<'_> {
         let token = link.watched.take();
         let watched = token.and_then(|token| links.table.find(token));
         // Of one that was never watched all that it holds is told once it is.
-        let may_rest = watched.is_none_or(|one| link.is_quiet() && one.may_rest());
+        let may_rest = !link.hangup && watched.is_none_or(|one| link.is_quiet() && one.may_rest());
         let keeps = keeps && may_rest && !links.is_closing;
         if !keeps || links.resting_at(&link.upstream) >= link.upstream.bounds().idle_max {
             if let Some(token) = token {
