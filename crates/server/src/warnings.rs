@@ -21,6 +21,7 @@ pub(crate) fn all(
     warnings.extend(idle(settings));
     warnings.extend(idle_of_sites(settings));
     warnings.extend(sites.warnings());
+    warnings.extend(shown(settings, sites));
     warnings.extend(spool::warning(settings, sites));
     warnings.extend(confinement.warnings(sandbox::uses_ring(architecture, settings), settings));
     warnings.extend(cuts(settings).iter().map(|cut| {
@@ -88,6 +89,26 @@ fn idle_of_sites(settings: &Settings) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// Files that the server writes where clients get them.
+fn shown(settings: &Settings, sites: &Sites) -> Vec<String> {
+    let log = |log: &AccessLog| match log {
+        AccessLog::File(path) => Some(path.clone()),
+        AccessLog::Off | AccessLog::Stdout | AccessLog::Stderr => None,
+    };
+    let spooled = settings.running.spool.directory.as_ref().map(|directory| directory.join("x"));
+    let written = [
+        ("access-log", log(&settings.access_log)),
+        ("slow-log", log(&settings.log.slow)),
+        ("pid-file", settings.running.pid_file.clone()),
+        ("spool.directory", spooled),
+    ];
+    let told = written.into_iter().filter_map(|(key, file)| {
+        let url = sites.shows(&file?)?;
+        Some(settings.blame(key, &format!("it lies beneath a root, and clients get it at {url}")))
+    });
+    told.collect()
 }
 
 /// What the kernel gives less of than was asked for.

@@ -58,6 +58,7 @@ mod refusals;
 mod responder;
 mod running;
 mod sent_files;
+mod shown;
 mod urls;
 
 use ahead::Ahead;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use flyball_sys::file::Links;
 
-use crate::access::AccessSettings;
+use crate::access::{AccessSettings, Admission};
 use crate::backend::{CgiSettings, ResponderSettings};
 use crate::compress::CompressSettings;
 use crate::modules::{ModuleSettings, Takes};
@@ -104,6 +104,19 @@ impl SiteSettings {
         let routes = &self.routes;
         let table = routes.user_directories.as_ref().map(|_| ("user-table", &*routes.user_table));
         users.into_iter().chain(table)
+    }
+
+    /// Paths of which rules may say that they are closed, with the keys of these rules.
+    pub(crate) fn closed_paths(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let auth = &self.access.auth;
+        let logins = auth.paths.iter().filter(|_| auth.file.is_some());
+        let rules = self.access.rules.iter().filter_map(|rule| rule.path.as_deref());
+        let returns = self.routes.returns.iter().filter_map(|rule| rule.path.as_deref());
+        logins
+            .map(|path| ("auth.paths", path.as_str()))
+            .chain(rules.map(|path| ("access", path)))
+            .chain(returns.map(|path| ("return", path)))
+            .chain((self.access.admission != Admission::default()).then_some(("allow", "/")))
     }
 
     /// The servers that answer for it, with the names of their tables.

@@ -78,6 +78,7 @@ mod settings {
     mod honoured_by_architectures;
     mod hostile_files;
     mod secret_files;
+    mod shown_elsewhere;
     mod table;
     mod together;
 }

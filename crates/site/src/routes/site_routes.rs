@@ -187,6 +187,13 @@ impl SiteRoutes {
         named.map(|root| (&*root.name, &*root.directory))
     }
 
+    /// The roots that the settings name and that paths lead to: their names, and these paths
+    /// without a closing slash.
+    pub(crate) fn shown_roots(&self) -> impl Iterator<Item = (&Path, &str)> {
+        let named = self.roots.iter().filter(|root| !root.is_users);
+        named.filter_map(|root| Some((&*root.name, root.url.as_deref()?)))
+    }
+
     /// Users who have a directory that is closed to the workers' user: it is not shown.
     pub(crate) fn closed_users(&self) -> &[String] {
         &self.closed_users

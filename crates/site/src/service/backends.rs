@@ -49,6 +49,7 @@ impl Sites {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.kept_from_clients();
         warnings.extend(self.overlaps());
+        warnings.extend(self.shown_elsewhere());
         for site in &self.sites {
             warnings.extend(closed_directories(site.routes.closed_users()));
             for (table, responder) in site.settings.responders() {

@@ -1,6 +1,7 @@
 //! Directories that more than one path leads to. Each path has its own rules: those that close one
 //! do not close the other, and programs that run by one are sent as files by the other.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use flyball_sys::file_kind::real_path;
@@ -47,16 +48,16 @@ fn overlaps_of(site: &SiteSettings) -> Vec<String> {
 }
 
 /// A file that a backend runs, or the directory of such files.
-struct Code<'a> {
+pub(super) struct Code<'a> {
     table: &'static str,
     what: &'static str,
-    place: &'a Path,
+    pub(super) place: &'a Path,
     /// What a URL of its code has behind that of the place.
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
 }
 
 /// All that backends of a site run.
-fn code_of<'a>(site: &'a SiteSettings) -> Vec<Code<'a>> {
+pub(super) fn code_of<'a>(site: &'a SiteSettings) -> Vec<Code<'a>> {
     let mut all = Vec::new();
     let mut add = |table, what, place: &'a Option<PathBuf>, names| {
         let place = place.as_deref();
@@ -77,6 +78,19 @@ fn code_of<'a>(site: &'a SiteSettings) -> Vec<Code<'a>> {
     all
 }
 
+/// Scripts that are run where the site shows its files.
+pub(super) fn scripts_of(site: &SiteSettings) -> impl Iterator<Item = Code<'_>> {
+    let responders = site.responders().filter(|(_, it)| it.root.is_none() && it.script.is_none());
+    responders.flat_map(|(table, responder)| {
+        let names = responder.extensions.iter().map(|extension| format!("/x.{extension}"));
+        let names: Vec<String> = names.collect();
+        let aliases = site.routes.aliases.iter().map(|alias| &alias.root);
+        let places = site.root.iter().chain(aliases).filter(|_| !responder.extensions.is_empty());
+        let what = "scripts of";
+        places.map(move |place| Code { table, what, place, names: names.clone() })
+    })
+}
+
 impl Code<'_> {
     /// Where it is sent as files, if it is.
     fn shown(&self, site: &SiteSettings, shown: &[(String, PathBuf)]) -> Option<String> {
@@ -92,10 +106,15 @@ impl Code<'_> {
             let is_sent = |name: &String| is_sent(site, &format!("{url}{name}"));
             self.names.iter().any(is_sent).then(|| if url.is_empty() { "/".into() } else { url })
         })?;
+        Some(self.told(&url))
+    }
+
+    /// That it is sent at this URL.
+    pub(super) fn told(&self, url: &dyn fmt::Display) -> String {
         let Code { table, what, place, .. } = self;
         let sent = if what.ends_with(" of") { "are sent as files" } else { "is sent as a file" };
         let place = place.display();
-        Some(format!("site.{table}: {what} {place} {sent} at {url} (docs/routing.md)"))
+        format!("site.{table}: {what} {place} {sent} at {url} (docs/routing.md)")
     }
 }
 

@@ -6,6 +6,8 @@
 //! hidden names, networks, logins, returns, and the backends and modules that answer there. What
 //! names a file without a URL, a backend's `X-Sendfile`, is decided by `sendfile-roots` alone.
 
+use std::path::Path;
+
 use flyball_http::head::TargetForm;
 use flyball_http::{Method, Now, Request, Status};
 
@@ -247,6 +249,12 @@ impl Site {
     /// Whether what has this URL is run, so that it must not be shown.
     pub(super) fn runs(&self, url: &[u8]) -> bool {
         self.gates.passage(url).is_some_and(|passage| passage.script().is_some())
+    }
+
+    /// The file of a URL that a rule closes: its root, and its name there.
+    pub(super) fn file_of<'a>(&'a self, url: &'a [u8]) -> Option<(&'a Path, &'a [u8])> {
+        let is_closed = self.routes.has_files() && self.closes(url);
+        is_closed.then(|| self.routes.file_of(url))
     }
 
     /// Whether a rule keeps all clients, or some, from the file of this URL.
