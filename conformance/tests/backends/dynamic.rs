@@ -711,3 +711,51 @@ fn git_clones_and_pushes_by_the_example() {
     assert_eq!([head("theirs"), head("others")], [head("mine"), head("mine")]);
     git(&["-C", "root/project.git", "fsck", "--strict"]);
 }
+
+/// git opens `private.git` by the path `/private` too.
+#[test]
+#[ignore = "full tier"]
+fn a_rule_for_a_repository_holds_by_all_names_that_git_opens_it_by() {
+    let backend = Path::new("/usr/lib/git-core/git-http-backend");
+    if !crate::common_programs::have(&["git"]) || !backend.exists() {
+        return skip("git-http-backend is not installed");
+    }
+    let files = tempfile::tempdir().unwrap();
+    let at = |name: &str| files.path().join(name).display().to_string();
+    for name in ["root/private.git", "root/open.git"] {
+        let mut git = crate::common_programs::program("git");
+        crate::common_programs::run(git.args(["init", "-q", "--bare", &at(name)]));
+    }
+    let users = "ann:$2y$04$ViUvEMhOIe9hKRT8ricqau0EnQEXaPe7Rz9cVB8fJof.xyY.s2pPy\n";
+    std::fs::write(at("users"), users).unwrap();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/git-http.toml");
+    let example = std::fs::read_to_string(example).unwrap();
+    let (file, login) = ("# auth.file = \"/etc/flyball/users\"", "# auth.paths = [\"/\"]");
+    assert!(example.contains(file) && example.contains(login));
+    let one = "auth.paths = [\"/private\", \"/private.git\"]";
+    let networks = "\n[[site.access]]\nmatch = '~^/private(\\.git)?(/|$)'\nallow = \"192.0.2.1\"\n";
+    for (paths, more, refused, open) in
+        [("auth.paths = [\"/\"]", "", 401, 401), (one, "", 401, 200), (one, networks, 403, 200)]
+    {
+        let example = example
+            .replace(file, &format!("auth.file = {:?}", at("users")))
+            .replace(login, paths)
+            .replace("${GIT_ROOT}", &at("root"))
+            .replace("${LISTEN:-127.0.0.1:8080}", "127.0.0.1:0")
+            .replace("user = \"${GIT_USER:-auto}\"\n", as_ourselves());
+        let server = Launch::config(example + more).start().unwrap();
+        let ask = |name: &str, login: &str| {
+            let target = format!("/{name}/info/refs?service=git-upload-pack");
+            let mut client = server.connect();
+            client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{login}\r\n"));
+            answer(&mut client).status()
+        };
+        for name in ["private.git", "private", "private.git/.", "private%2Egit", "/private"] {
+            assert_eq!(ask(name, ""), refused, "{name} {paths}");
+        }
+        let ann = "Authorization: Basic YW5uOnNlY3JldA==\r\n";
+        let admitted = if more.is_empty() { 200 } else { 403 };
+        assert_eq!(ask("private", ann), admitted, "{paths}");
+        assert_eq!(ask("open", ""), open, "{paths}");
+    }
+}

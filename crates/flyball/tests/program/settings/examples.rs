@@ -98,18 +98,38 @@ fn downloads_are_limited_for_each_address() {
     assert!((0..2_000).any(|_| clients[0].ask(get("/")).status() == 429));
 }
 
-#[test]
-fn a_container_logs_the_client_that_the_proxy_names() {
-    let root = tempfile::tempdir().expect("a directory");
-    let server = serve("container", "8080", ("/srv", root.path()), &[("index.html", "page")]);
+/// The line of the access log of the container after a request that claims to be of 192.0.2.7.
+fn logged(server: &Server, root: &Path) -> String {
     let request = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n";
     assert_eq!(server.connect().ask(request).text(), "page");
-    let log = root.path().join("access.log");
+    let log = root.join("access.log");
     let line = wait::until(wait::DEADLINE, || {
         std::fs::read_to_string(&log).ok().filter(|text| text.ends_with('\n'))
     });
     let line = line.expect("a line of the log");
-    assert!(line.starts_with('{') && line.contains("\"192.0.2.7\""), "{line}");
+    assert!(line.starts_with('{'), "{line}");
+    line
+}
+
+#[test]
+fn a_container_believes_no_client_and_logs_the_one_that_a_listed_proxy_names() {
+    let root = tempfile::tempdir().expect("a directory");
+    let server = serve("container", "8080", ("/srv", root.path()), &[("index.html", "page")]);
+    let line = logged(&server, root.path());
+    assert!(line.contains("\"127.0.0.1\"") && !line.contains("192.0.2.7"), "{line}");
+    drop(server);
+    let text = std::fs::read_to_string(file("examples/container.toml")).expect("the example");
+    let text = text
+        .replace("# [client]", "[client]")
+        .replace("# address = ", "address = ")
+        .replace("# trusted = [\"10.89.0.2\"]", "trusted = [\"127.0.0.1\"]")
+        .replace("${LISTEN:-8080}", "127.0.0.1:0")
+        .replace("${ROOT:-/srv}", &root.path().display().to_string())
+        .replace("\"-\"", &format!("\"{}/access.log\"", root.path().display()));
+    std::fs::remove_file(root.path().join("access.log")).expect("it is there");
+    let server = Launch::config(text).start().unwrap_or_else(|refused| panic!("{refused}"));
+    let line = logged(&server, root.path());
+    assert!(line.contains("\"192.0.2.7\""), "{line}");
 }
 
 #[test]
