@@ -13,6 +13,9 @@ const NARROW_BYTES: usize = 128 * 1024;
 /// What it reads at once.
 const SIP_BYTES: usize = 8 * 1024;
 
+/// How often a server stands still during one download.
+const STANDSTILLS: usize = 4;
+
 pub(crate) fn a_request_may_be_split_at_every_byte(mount: &Mount) {
     let request = request("GET", "/hello.txt", &["Connection: close"]);
     for at in 1..request.len() {
@@ -127,6 +130,30 @@ pub(crate) fn a_half_closed_client_that_reads_nothing_holds_up_no_other(mount: &
     }
     large_at(0, &client.take(LARGE_BYTES));
     client.expect_closed();
+}
+
+/// What waits for room in a thread of the kernel's own is interrupted when the process is stopped.
+pub(crate) fn a_half_closed_client_gets_the_whole_file_after_standstills(mount: &Mount) {
+    for mode in ["auto", "copy", "sendfile", "mapped"] {
+        let settings = format!("workers = 1\nsend.buffer = \"64KiB\"\nsend.mode = \"{mode}\"\n");
+        let server = mount.start(&settings);
+        let mut client = Client::connect_narrow(server.address(), NARROW_BYTES);
+        client.send(get("/large.bin"));
+        client.half_close();
+        assert_eq!(client.response_head().status(), 200, "{mode}");
+        let mut at = 0;
+        for _ in 0..STANDSTILLS {
+            // The server fills the socket, and waits for room.
+            wait::dawdle(Duration::from_millis(50));
+            drop(server.hold());
+            wait::dawdle(Duration::from_millis(20));
+            let piece = client.take(LARGE_BYTES / STANDSTILLS / 2);
+            large_at(at, &piece);
+            at += piece.len();
+        }
+        large_at(at, &client.take(LARGE_BYTES - at));
+        client.expect_closed();
+    }
 }
 
 pub(crate) fn a_half_close_within_a_head_is_let_go(mount: &Mount) {

@@ -35,7 +35,7 @@ pub use features::{Features, defers};
 pub use outgoing::{COPIED_BYTES_MAX, Outgoing};
 use registered::Chunks;
 pub use registered::{CHUNK_BYTES_MAX, Lent};
-pub use sockets::{Socket, Then, is_cancelled, is_out_of_buffers};
+pub use sockets::{Socket, Then, is_out_of_buffers, is_undone};
 
 /// When the kernel works on completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -281,9 +281,11 @@ pub fn is_out_of_buffers(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
-/// True when an operation was cancelled.
-pub fn is_cancelled(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::ECANCELED)
+/// True when an operation did nothing because it was cancelled, or was interrupted by a signal or
+/// by its cancelling. One that waits in a thread of the kernel's own ends so when the process is
+/// stopped. It says nothing of the other end: what is still wanted is started again.
+pub fn is_undone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ECANCELED | libc::EINTR))
 }
 
 fn close_entry(socket: &Socket) -> Entry {

@@ -232,7 +232,7 @@ impl Loop {
                 let token = self.slots.insert(self.operations.slot(socket, &self.desk));
                 self.drive(token);
             }
-            Err(error) if uring::is_cancelled(&error) => {}
+            Err(error) if uring::is_undone(&error) => {}
             Err(error) => {
                 let open = self.slots.len();
                 self.accepts.failed(&error, &self.worker, open, &mut self.desk);

@@ -193,7 +193,7 @@ impl Operations {
                 slot.input.needs_own = true;
                 None
             }
-            Err(error) if uring::is_cancelled(&error) => None,
+            Err(error) if uring::is_undone(&error) => None,
             Err(error) => Some(Err(error)),
         };
         if let Some(end) = end {
@@ -369,8 +369,8 @@ impl Operations {
         self.ring.keep_outgoing(outgoing);
         match sent {
             Ok(n) => slot.connection.sent(n as u64, desk),
-            Err(error) if slot.ending.apart && uring::is_cancelled(&error) => {}
             Err(_) if slot.ending.over.is_some() => {}
+            Err(error) if uring::is_undone(&error) => {}
             // The kernel gives up waiting for room where the client has closed its side.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.ring.wait_for_room(&slot.socket, token.bits());
