@@ -14,9 +14,7 @@ use flyball_sys::net::Address;
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 use flyball_sys::uring as machine;
-pub(crate) use flyball_sys::uring::{
-    Features, Mode, Then, defers, is_out_of_buffers, is_undone,
-};
+pub(crate) use flyball_sys::uring::{Features, Mode, Then, defers, is_out_of_buffers, is_undone};
 
 use super::world::{Source, World, with};
 
