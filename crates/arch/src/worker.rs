@@ -138,15 +138,18 @@ impl Worker {
         self.shared.blocks.set_entered(self.block..self.block + self.threads, true);
     }
 
-    /// The next order, if one came. Never blocks. A stop may follow a retirement.
+    /// The next order, if one came. Never blocks. A stop may follow a retirement. From the first on
+    /// no link is kept for another request.
     pub fn order(&self) -> Option<Order> {
-        loop {
+        let order = loop {
             match self.signals.next()? {
-                Signal::Stop => return Some(Order::Stop),
-                Signal::Retire => return Some(Order::Retire),
+                Signal::Stop => break Order::Stop,
+                Signal::Retire => break Order::Retire,
                 _ => {}
             }
-        }
+        };
+        self.upstreams.close();
+        Some(order)
     }
 
     /// How many connections wait at its sockets because somebody must make room for them: none

@@ -1,6 +1,7 @@
 //! What the threads of a worker share of its links: their places, and those at rest that no loop
 //! watches.
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flyball_site::{Sites, Upstream};
@@ -9,9 +10,14 @@ use flyball_sys::owned::Owned;
 use super::places::Places;
 use crate::kernel::net;
 
-/// All servers that links lead to, by their numbers.
+/// All servers that links lead to.
 #[derive(Debug, Default)]
-pub struct Upstreams(Vec<Shared>);
+pub struct Upstreams {
+    /// By their numbers.
+    of: Vec<Shared>,
+    /// No link is kept any more.
+    is_closing: AtomicBool,
+}
 
 #[derive(Debug)]
 struct Shared {
@@ -19,6 +25,12 @@ struct Shared {
     places: Arc<Places>,
     /// The one that was used last at the end: the others grow old and are closed by the server.
     idle: Mutex<Vec<Arc<Owned>>>,
+}
+
+impl Shared {
+    fn idle(&self) -> MutexGuard<'_, Vec<Arc<Owned>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Upstreams {
@@ -29,16 +41,24 @@ impl Upstreams {
             let places = Places::new(bounds.links_max, bounds.queue_max);
             Shared { places, idle: Mutex::default() }
         };
-        Arc::new(Upstreams(sites.upstreams().into_iter().map(shared).collect()))
+        let of = sites.upstreams().into_iter().map(shared).collect();
+        Arc::new(Upstreams { of, is_closing: AtomicBool::new(false) })
     }
 
     /// The places of its links.
     pub(super) fn places(&self, upstream: &Upstream) -> &Arc<Places> {
-        &self.0[upstream.number()].places
+        &self.of[upstream.number()].places
     }
 
     fn idle(&self, upstream: &Upstream) -> MutexGuard<'_, Vec<Arc<Owned>>> {
-        self.0[upstream.number()].idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.of[upstream.number()].idle()
+    }
+
+    /// Closes those at rest, and keeps none any more: each holds a process of its server.
+    pub(crate) fn close(&self) {
+        // Before they are closed: what is kept meanwhile is closed with them.
+        self.is_closing.store(true, SeqCst);
+        self.of.iter().for_each(|shared| shared.idle().clear());
     }
 
     /// A link that has been used before and that the server has not closed.
@@ -58,7 +78,7 @@ impl Upstreams {
     /// Keeps a link for another request, if there is room.
     pub(super) fn keep(&self, upstream: &Upstream, socket: &Arc<Owned>) {
         let mut idle = self.idle(upstream);
-        if idle.len() < upstream.bounds().idle_max {
+        if idle.len() < upstream.bounds().idle_max && !self.is_closing.load(SeqCst) {
             idle.push(Arc::clone(socket));
         }
     }
