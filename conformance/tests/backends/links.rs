@@ -125,8 +125,46 @@ fn a_slow_body_takes_no_link_from_others(architecture: &str) {
     assert_eq!(answer(&mut slow).1, "slow");
 }
 
+/// Each holds a process of its server.
+fn a_link_at_rest_ends_with_a_reload_and_one_in_use_does_not(architecture: &str) {
+    let Some(front) = start(architecture, ONE) else { return };
+    let [mut first, mut second] = [(); 2].map(|()| front.server.connect());
+    first.send(get("/kept/a"));
+    let mut rests = front.accept();
+    request(&mut rests, 1);
+    second.send(get("/one/b"));
+    let mut used = front.accept();
+    request(&mut used, 0);
+    rests.answer("A: b\r\n\r\nfirst");
+    assert_eq!(answer(&mut first).1, "first");
+    front.server.reload();
+    rests.expect_end();
+    used.answer("A: b\r\n\r\nsecond");
+    assert_eq!(answer(&mut second).1, "second");
+}
+
+/// What it says was not asked for, and would be taken for the next answer.
+fn a_link_at_rest_that_says_something_is_not_used_again(architecture: &str) {
+    let Some(front) = start(architecture, ONE) else { return };
+    let mut client = front.server.connect();
+    client.send(get("/kept/a"));
+    let mut link = front.accept();
+    request(&mut link, 1);
+    link.answer("A: b\r\n\r\nfirst");
+    assert_eq!(answer(&mut client).1, "first");
+    link.say(b"A: c\r\n\r\nunasked");
+    client.send(get("/kept/b"));
+    let mut fresh = front.accept();
+    assert_eq!(value(&request(&mut fresh, 1), "PATH_INFO"), Some("/b"));
+    link.expect_end();
+    fresh.answer("A: b\r\n\r\nsecond");
+    assert_eq!(answer(&mut client).1, "second");
+}
+
 on_every_architecture! {
     [
+        a_link_at_rest_ends_with_a_reload_and_one_in_use_does_not,
+        a_link_at_rest_that_says_something_is_not_used_again,
         a_request_waits_until_a_link_is_free_and_no_longer_than_it_may,
         a_slow_body_takes_no_link_from_others,
         a_link_whose_request_ended_before_its_body_is_not_kept,

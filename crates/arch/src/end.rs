@@ -3,7 +3,7 @@
 use crate::kernel::clock;
 
 /// Most that an end is put off, in milliseconds.
-const LATE_MS_MAX: u64 = 1_000;
+pub const LATE_MS_MAX: u64 = 1_000;
 
 /// When the time is up that a process has to end. Where that is seen late, since the process stood
 /// still, it is put off by as much, once and by [`LATE_MS_MAX`] at most: what had come in time may

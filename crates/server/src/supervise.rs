@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use children::Child;
 use flyball_arch::clients;
+use flyball_arch::end;
 use flyball_arch::shared_state::SharedState;
 use flyball_arch::{Architecture, registry};
 use flyball_sys::channel::Channel;
@@ -39,8 +40,9 @@ use upgrade::{READY_AFTER_MS, Upgrade};
 
 use crate::server::{Server, Setup};
 
-/// Time beyond the drain deadline after which workers are killed.
-const KILL_AFTER_MS: u64 = 2_000;
+/// Time beyond the drain deadline after which workers are killed: as much as they may put it off, and
+/// a while.
+const KILL_AFTER_MS: u64 = 2_000 + end::LATE_MS_MAX;
 
 /// How often the master looks whether the workers that it has started have entered their loops, or
 /// there is room for what it could not hand over, in milliseconds.

@@ -12,7 +12,8 @@ pub mod terminal;
 pub mod trace;
 
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -422,11 +423,20 @@ impl Server {
         Client::connect(([127, 0, 0, 1], port).into())
     }
 
-    /// What `/status` says.
+    /// What `/status` says; asked again where the process that was asked has ended, as with its
+    /// generation.
     #[track_caller]
     pub fn status(&self) -> serde_json::Value {
-        let response = self.connect_admin().ask("GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        serde_json::from_slice(&response.body).expect("the status is JSON")
+        wait_for("the status", || {
+            let port = self.admin.expect("the server has an admin address");
+            let mut admin = TcpStream::connect(("127.0.0.1", port)).ok()?;
+            let request = "GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+            admin.write_all(request.as_bytes()).ok()?;
+            let mut answer = String::new();
+            admin.read_to_string(&mut answer).ok()?;
+            let (_, body) = answer.split_once("\r\n\r\n")?;
+            Some(serde_json::from_str(body).expect("the status is JSON"))
+        })
     }
 
     /// A counter of `/status`.
