@@ -40,8 +40,8 @@ use upgrade::{READY_AFTER_MS, Upgrade};
 
 use crate::server::{Server, Setup};
 
-/// Time beyond the drain deadline after which workers are killed: as much as they may put it off, and
-/// a while.
+/// Time beyond the drain deadline after which workers are killed: as much as they may put it off,
+/// and a while.
 const KILL_AFTER_MS: u64 = 2_000 + end::LATE_MS_MAX;
 
 /// How often the master looks whether the workers that it has started have entered their loops, or

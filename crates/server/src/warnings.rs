@@ -106,7 +106,7 @@ fn shown(settings: &Settings, sites: &Sites) -> Vec<String> {
     ];
     let told = written.into_iter().filter_map(|(key, file)| {
         let url = sites.shows(&file?)?;
-        Some(settings.blame(key, &format!("it lies beneath a root, and clients get it at {url}")))
+        Some(settings.blame(key, format!("it lies beneath a root, and clients get it at {url}")))
     });
     told.collect()
 }
