@@ -214,7 +214,7 @@ fn hex_digit(digit: u8) -> Option<u8> {
 }
 
 /// True when a segment begins with a dot, but for a leading `.well-known`.
-pub(crate) fn has_hidden_segment(relative: &[u8]) -> bool {
+pub fn has_hidden_segment(relative: &[u8]) -> bool {
     let mut segments = relative.split(|&byte| byte == b'/');
     let first = segments.next().unwrap_or(&[]);
     (first.starts_with(b".") && first != WELL_KNOWN) || segments.any(|name| name.starts_with(b"."))

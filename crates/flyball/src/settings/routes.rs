@@ -31,7 +31,8 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         more: "A file answers with 200, for applications that read the path in the browser. It \
                does not answer for a path whose last name has a dot: a missing script is still \
                404. A path that leads to a backend, such as /index.php, is a front controller: it \
-               answers for every path that names no file, whatever the method.",
+               answers for every path that names no file, whatever the method, but for names \
+               with an extension of a backend that has `require-script`.",
         ..Setting::ROW
     },
     Setting {

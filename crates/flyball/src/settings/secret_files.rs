@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use flyball_site::SiteSettings;
+use flyball_site::path::has_hidden_segment;
 use flyball_site::routes::user_directories;
 
 use super::error::{Origin, SettingError};
@@ -65,7 +66,6 @@ impl Shown {
     fn has(&self, path: &Path) -> bool {
         let Ok(path) = path.canonicalize() else { return false };
         let Ok(relative) = path.strip_prefix(&self.real) else { return false };
-        let mut names = relative.iter().map(|name| name.as_encoded_bytes());
-        self.hidden || !names.any(|name| name.starts_with(b"."))
+        self.hidden || !has_hidden_segment(relative.as_os_str().as_encoded_bytes())
     }
 }

@@ -125,7 +125,7 @@ pub trait Readiness: Send {
     }
 }
 
-/// Watches descriptors for one event each (EPOLLONESHOT), from any thread: whoever is told has the
+/// Watches descriptors for one event each (EPOLLONESHOT), from any thread: who is told has the
 /// descriptor for itself until it is armed again.
 pub trait Arm: Send + Sync {
     /// Watches a descriptor for the first time.

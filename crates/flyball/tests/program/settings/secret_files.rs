@@ -25,11 +25,11 @@ fn users_beneath_a_root_of_any_site_or_a_directory_of_a_user_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path().canonicalize().unwrap().display().to_string();
     let at = |name: &str| format!("{here}/{name}");
-    for name in ["srv/app", "srv/.kept", "home/bob/public_html", "out"] {
+    for name in ["srv/app", "srv/.kept", "srv/.well-known", "home/bob/public_html", "out"] {
         fs::create_dir_all(at(name)).unwrap();
     }
     let table = format!("bob:x:1001:1001::{here}/home/bob:/bin/sh\n");
-    for name in ["srv", "srv/app", "srv/.kept", "home/bob/public_html", "out"] {
+    for name in ["srv", "srv/app", "srv/.kept", "srv/.well-known", "home/bob/public_html", "out"] {
         fs::write(at(&format!("{name}/users")), USERS).unwrap();
         fs::write(at(&format!("{name}/table")), &table).unwrap();
     }
@@ -51,6 +51,8 @@ fn users_beneath_a_root_of_any_site_or_a_directory_of_a_user_are_refused() {
         (app(&users("srv")) + &site("*", "srv", ""), "site.auth.file", "srv"),
         (site("*", "home", &alias) + &app(&users("srv")), "site.auth.file", "srv"),
         (site("*", "srv", "hidden = true") + &app(&users("srv/.kept")), "site.auth.file", "srv"),
+        // No name that is shown although it begins with a dot is hidden.
+        (site("*", "srv", "") + &app(&users("srv/.well-known")), "site.auth.file", "srv"),
         (
             site("*", "srv", &(of_users("out") + &users("home/bob/public_html"))),
             "site.auth.file",
