@@ -157,14 +157,10 @@ fn open(
         None => places.enter(),
     };
     match entry {
-        Ok(Entry::Now(place)) => match pool.take(&upstream, upstreams) {
-            Some(mut link) => {
-                link.place = At::Place(place);
-                *held = Some(link);
-                connection.linked(Ok(true), cx);
-            }
-            None => connect(held, place, connection, upstream, cx),
-        },
+        Ok(Entry::Now(place)) => {
+            *held = pool.take(&upstream, upstreams);
+            use_or_connect(held, place, connection, upstream, cx);
+        }
         Ok(Entry::Later(waiting)) => {
             let mut link = Link::new(Arc::clone(waiting.descriptor()), upstream);
             link.place = At::Queue(waiting);
@@ -174,6 +170,19 @@ fn open(
         Ok(Entry::Full) => connection.linked(Err(NoLink::Full), cx),
         Err(error) => connection.linked(Err(NoLink::Refused(error)), cx),
     }
+}
+
+/// Uses the link that was at rest, if there was one, or begins to connect.
+fn use_or_connect(
+    held: &mut Held,
+    place: Place,
+    connection: &mut Connection,
+    upstream: Arc<Upstream>,
+    cx: &Context,
+) {
+    let Some(link) = held else { return connect(held, place, connection, upstream, cx) };
+    link.place = At::Place(place);
+    connection.linked(Ok(true), cx);
 }
 
 /// Begins to connect, at a place. Never blocks: what comes of it is seen by the first send.
@@ -213,14 +222,8 @@ fn take_turn(
     let Some(link) = held else { return false };
     let upstream = Arc::clone(&link.upstream);
     pool.leave(held, false, upstreams);
-    match pool.take(&upstream, upstreams) {
-        Some(mut link) => {
-            link.place = At::Place(place);
-            *held = Some(link);
-            connection.linked(Ok(true), cx);
-        }
-        None => connect(held, place, connection, upstream, cx),
-    }
+    *held = pool.take(&upstream, upstreams);
+    use_or_connect(held, place, connection, upstream, cx);
     true
 }
 

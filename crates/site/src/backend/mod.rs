@@ -1,8 +1,9 @@
 //! Answers that other programs give: CGI programs, and servers that speak FastCGI or SCGI.
 //!
 //! A [`Relay`] is the second end of a slot: what goes to the program and what comes back, with one
-//! bounded buffer each way. It never waits; whoever drives the connection waits for the descriptor
-//! that [`Relay::awaited`] names, as it waits for the client's. docs/dynamic.md tells the whole.
+//! bounded buffer each way. It never waits. Who drives the connection has the link to a server and
+//! moves the bytes that its [`Wire`] wants; of a CGI program it waits for the descriptor that
+//! [`Relay::awaited`] names. docs/dynamic.md tells the whole.
 
 mod body;
 mod cgi;
