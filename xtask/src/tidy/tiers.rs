@@ -1,4 +1,4 @@
-//! A test that `cargo test` leaves out is one of the full tier.
+//! A test that `cargo test` leaves out is one of the full tier, and examples in documentation run.
 
 use super::Finding;
 use super::tree::{File, Tree};
@@ -8,9 +8,42 @@ const ATTRIBUTE: &str = "#[ignore";
 /// The only reason to ignore a test, which `cargo xtask ci` runs then.
 const FULL_TIER: &str = "#[ignore = \"full tier\"]";
 
-/// No test is ignored for another reason: it would never run.
+/// Where a crate says that it has no examples: asking each for them takes a second.
+const NO_EXAMPLES: &str = "doctest = false";
+
+/// No test is ignored for another reason: it would never run. Nor would an example of a crate that
+/// has none, by its manifest.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
-    tree.rust().flat_map(ignored).collect()
+    tree.rust().flat_map(ignored).chain(examples(tree)).collect()
+}
+
+fn examples(tree: &Tree) -> Vec<Finding> {
+    let without = |file: &&File| file.text.lines().any(|line| line == NO_EXAMPLES);
+    let manifests = tree.files.iter().filter(without);
+    let crates = manifests.filter_map(|file| file.path.strip_suffix("Cargo.toml"));
+    let sources: Vec<_> = crates.map(|path| format!("{path}src/")).collect();
+    let all = tree.rust().filter(|file| sources.iter().any(|path| file.path.starts_with(path)));
+    let begins = |line: &str| {
+        let line = line.trim_start();
+        let text = line.strip_prefix("/// ```").or_else(|| line.strip_prefix("//! ```"));
+        text.is_some_and(|language| language.is_empty() || language.starts_with("rust"))
+    };
+    let mut found = Vec::new();
+    for file in all {
+        // Every second fence ends what the one before has begun.
+        let fence = |line: &&(usize, &str)| {
+            let line = line.1.trim_start();
+            line.starts_with("/// ```") || line.starts_with("//! ```")
+        };
+        let lines: Vec<_> = file.lines().collect();
+        for (at, line) in lines.iter().filter(fence).step_by(2) {
+            if begins(line) {
+                let instead = "let its crate be asked for examples: it has `doctest = false`";
+                found.push(Finding::new(&file.path, *at, "an example never runs", instead));
+            }
+        }
+    }
+    found
 }
 
 fn ignored(file: &File) -> Vec<Finding> {
@@ -34,5 +67,15 @@ mod tests {
         let text = "#[ignore = \"slow\"]\n#[ignore]\n#[ignore = \"full tier\"]\n// #[ignore]\n";
         let found = check(&Tree::of(&[("a.rs", text)]));
         assert_eq!(found.iter().map(|finding| finding.line).collect::<Vec<_>>(), [1, 2]);
+    }
+
+    #[test]
+    fn an_example_is_in_a_crate_that_is_asked_for_them() {
+        let text = "/// ```text\n/// ```\n/// ```\n/// ```\nfn f() {}\n";
+        let files = [("a/src/lib.rs", text), ("b/src/lib.rs", text)];
+        let manifests = [("a/Cargo.toml", "[lib]\ndoctest = false\n"), ("b/Cargo.toml", "[lib]\n")];
+        let found = check(&Tree::of(&[files, manifests].concat()));
+        let places: Vec<_> = found.iter().map(|one| (one.path.as_str(), one.line)).collect();
+        assert_eq!(places, [("a/src/lib.rs", 3)]);
     }
 }

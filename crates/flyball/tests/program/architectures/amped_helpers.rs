@@ -179,6 +179,7 @@ fn pages_that_are_not_in_memory_and_names_that_nobody_asked_for_need_a_helper() 
 }
 
 #[test]
+#[ignore = "full tier"]
 fn every_residency_test_and_way_to_send_gives_the_same_bytes() {
     let site = quiet_site();
     let evicts = is_on_disk(&site);
@@ -240,6 +241,7 @@ fn helpers_are_started_on_demand_kept_in_reserve_and_reaped_when_idle() {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn helper_processes_that_are_killed_under_load_lose_no_request() {
     for arch in HELPED {
         killed_under_load_they_lose_no_request(arch);

@@ -113,6 +113,7 @@ fn with_limit_2_a_thread_accepts_two_and_works_them_off_before_it_accepts_again(
 }
 
 #[test]
+#[ignore = "full tier"]
 fn the_pool_bounds_connections_and_waiting_for_a_thread_costs_nothing() {
     let site = small_site();
     for events in ["select", "poll", "epoll", "epoll-edge"] {

@@ -54,6 +54,7 @@ fn architectures() -> impl Iterator<Item = &'static str> {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn the_objects_of_a_page_are_there_before_they_are_asked_for() {
     let site = site();
     for arch in architectures() {
@@ -95,6 +96,7 @@ fn a_page_asked_for_on_a_connection_that_closes_is_followed_by_its_objects_on_th
 }
 
 #[test]
+#[ignore = "full tier"]
 fn what_is_pinned_by_its_name_is_brought_in_and_what_is_never_held_is_not() {
     let site = site();
     let hints = ["cache.pin=/a.png,*.js", "cache.never=/b.png", "cache.policy=hinted"];

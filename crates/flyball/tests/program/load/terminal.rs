@@ -55,6 +55,7 @@ fn agent() -> (Loading, String) {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn a_run_of_agents_has_its_line_on_a_terminal() {
     if !has("script") {
         return;

@@ -283,6 +283,7 @@ fn a_user_whose_directory_is_closed_shows_nothing_and_stops_no_server() {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn a_generation_for_a_replaced_root_waits_and_leaves_the_last_place_to_a_reload() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let at = |name: &str| within(&directory, name);

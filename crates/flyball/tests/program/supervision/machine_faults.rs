@@ -455,6 +455,7 @@ const SHRINKING_BYTES: usize = 24 * 1024 * 1024;
 /// An edge is told when a socket that was full has room again. At the end of a file that became
 /// shorter a call sends less than it was asked for, and the socket is not full.
 #[test]
+#[ignore = "full tier"]
 fn a_file_that_shrinks_while_edges_are_waited_for_ends_its_connection_at_once() {
     for arch in ["sped", "amped", "knot-a"] {
         let whole = vec![b'y'; SHRINKING_BYTES];
