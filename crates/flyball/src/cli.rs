@@ -387,7 +387,7 @@ fn docs() -> clap::Command {
     let page = Arg::new("subcommand").value_name("SUBCOMMAND").help("Of this subcommand");
     let shell = Arg::new("shell").required(true).value_parser(value_parser!(Shell));
     clap::Command::new("docs")
-        .hide(true)
+        .about("Print the reference of settings, manual pages, or completions of a shell")
         .subcommand_required(true)
         .subcommand(clap::Command::new("settings").about("Print docs/settings.md"))
         .subcommand(clap::Command::new("experiments").about("Print docs/experiment-settings.md"))
