@@ -5,7 +5,8 @@
 //! | `again` | `Connection::go_on` |
 //! | `over` | `Connection::end` |
 //! | `shut` | `Connection::shut`, when the write side of the socket is shut down |
-//! | `link` | `Connection::linked` with a link that is opened; `Connection::link_left` |
+//! | `link` | `Connection::linked` with a link that is opened; `Connection::link_shut`; |
+//! |        | `Connection::link_left` |
 //! | `asks` | `Connection::take_plan`; what is done comes back by `Connection::done` |
 //! | `read` | `Connection::received` or `Connection::eof`, for what the socket holds |
 //! | `write` | `Connection::sent`, when all is sent; `Connection::absent` if it is not in memory |
@@ -54,12 +55,14 @@ pub struct Asks {
     count: usize,
 }
 
-/// What a connection wants to be done with its link to a server.
+/// What a connection wants to be done with its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkNeed {
     /// One is to be opened; where it has one, that is to be closed, and this has its place.
     Open,
-    /// It is to be closed, or kept for another request.
+    /// Nothing more is sent: the input of the program that it leads to is to end.
+    Shut,
+    /// It is to be closed, or kept for another request; a program is to end, or goes on by itself.
     Leave {
         /// Whether that may be.
         keeps: bool,

@@ -1,25 +1,26 @@
-//! A link to a server that answers, as the thread has it that drives its connection.
+//! A link to what answers, as the thread has it that drives its connection.
 
 use std::io;
 use std::sync::Arc;
 
 use flyball_conn::{Connection, Context, LinkNeed, Needs, Watch};
-use flyball_site::{NoLink, Upstream};
+use flyball_site::{NoLink, Target, Upstream};
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 
 use super::places::{Entry, Place, Waiting};
+use super::program::Program;
 use super::shared::Upstreams;
 use crate::awaited::Awaited;
 use crate::kernel::net;
 use crate::slots::Token;
 
-/// A link, and what is known of its socket.
+/// A link, and what is known of its descriptor.
 #[derive(Debug)]
 pub(crate) struct Link {
+    /// Its socket, or what stands for the descriptors of a program.
     pub(crate) socket: Arc<Owned>,
-    pub(crate) upstream: Arc<Upstream>,
-    place: At,
+    end: End,
     /// Reading may find something.
     pub(crate) read: bool,
     /// There may be room.
@@ -28,6 +29,15 @@ pub(crate) struct Link {
     pub(crate) hangup: bool,
     /// Where the loop watches it, which tells of each change then.
     pub(crate) watched: Option<Token>,
+}
+
+/// What is at its other end.
+#[derive(Debug)]
+enum End {
+    /// A server.
+    Server(Arc<Upstream>, At),
+    /// A program.
+    Program(Box<Program>),
 }
 
 /// Its place among the links that are in use, which is another's when that is dropped.
@@ -45,10 +55,22 @@ enum At {
 pub(crate) type Held = Option<Box<Link>>;
 
 impl Link {
-    /// A link by this socket.
-    pub(crate) fn new(socket: Arc<Owned>, upstream: Arc<Upstream>) -> Box<Link> {
-        let (place, read, hangup) = (At::None, false, false);
-        Box::new(Link { socket, upstream, place, read, write: true, hangup, watched: None })
+    /// A link to a server by this socket.
+    fn to_server(socket: Arc<Owned>, upstream: Arc<Upstream>, at: At) -> Box<Link> {
+        Link::new(socket, End::Server(upstream, at))
+    }
+
+    fn new(socket: Arc<Owned>, end: End) -> Box<Link> {
+        let (read, write, hangup, watched) = (false, true, false, None);
+        Box::new(Link { socket, end, read, write, hangup, watched })
+    }
+
+    /// The server that it leads to.
+    pub(crate) fn upstream(&self) -> Option<&Arc<Upstream>> {
+        match &self.end {
+            End::Server(upstream, _) => Some(upstream),
+            End::Program(_) => None,
+        }
     }
 
     /// Whether all that the socket is known to hold was read.
@@ -58,7 +80,49 @@ impl Link {
 
     /// Its place, which is another's when that is dropped.
     pub(crate) fn take_place(&mut self) -> impl Sized + use<> {
-        std::mem::replace(&mut self.place, At::None)
+        self.take_at()
+    }
+
+    fn take_at(&mut self) -> At {
+        match &mut self.end {
+            End::Server(_, at) => std::mem::replace(at, At::None),
+            End::Program(_) => At::None,
+        }
+    }
+
+    fn set_at(&mut self, now: At) {
+        if let End::Server(_, at) = &mut self.end {
+            *at = now;
+        }
+    }
+
+    /// Moves bytes between a connection and its server, or its program: whether it could.
+    fn moves(&mut self, used: Interest, connection: &mut Connection, may_receive: bool) -> Moved {
+        if let End::Program(program) = &mut self.end {
+            if std::mem::take(&mut self.read) {
+                program.woke();
+            }
+            return program.moves(used, connection, may_receive);
+        }
+        match used {
+            Interest { write: true, .. } if self.write => {
+                self.send(connection);
+                Moved::Sent
+            }
+            Interest { read: true, .. } if self.read && may_receive => {
+                self.receive(connection);
+                Moved::Received
+            }
+            Interest { read: true, .. } if self.read => Moved::Later,
+            _ => Moved::Nothing,
+        }
+    }
+
+    /// What is watched while it is used so.
+    fn watch(&mut self, used: Interest) -> Interest {
+        let End::Program(program) = &mut self.end else { return used };
+        program.watch(used);
+        Interest::READ
     }
 
     /// Sends what waits.
@@ -93,15 +157,15 @@ pub(crate) trait Pool {
     /// One at rest that leads there.
     fn take(&mut self, upstream: &Arc<Upstream>, shared: &Upstreams) -> Held {
         let socket = shared.take_idle(upstream)?;
-        Some(Link::new(socket, Arc::clone(upstream)))
+        Some(Link::to_server(socket, Arc::clone(upstream), At::None))
     }
 
     /// A link that is not used any more. Who waits for its place finds it, if it is kept.
     fn leave(&mut self, held: &mut Held, keeps: bool, shared: &Upstreams) {
         if let Some(link) = held.take()
-            && keeps
+            && let Some(upstream) = link.upstream().filter(|_| keeps)
         {
-            shared.keep(&link.upstream, &link.socket);
+            shared.keep(upstream, &link.socket);
         }
     }
 
@@ -126,7 +190,18 @@ pub(crate) fn manage(
 ) {
     match need {
         LinkNeed::Open => open(pool, held, connection, (upstreams, cx)),
+        LinkNeed::Shut => {
+            if let Some(End::Program(program)) = held.as_mut().map(|link| &mut link.end) {
+                program.shut();
+            }
+            connection.link_shut();
+        }
         LinkNeed::Leave { keeps } => {
+            if let Some(End::Program(program)) = held.as_ref().map(|link| &link.end)
+                && keeps
+            {
+                program.leave();
+            }
             pool.leave(held, keeps, upstreams);
             connection.link_left();
         }
@@ -140,21 +215,24 @@ fn open(
     connection: &mut Connection,
     (upstreams, cx): (&Upstreams, &Context),
 ) {
-    let Some(upstream) = connection.link_to().map(Arc::clone) else { return };
-    let places = upstreams.places(&upstream);
-    let entry = match held {
-        // What it has is to be replaced, at the same place.
-        Some(link) => {
-            let place = std::mem::replace(&mut link.place, At::None);
-            pool.leave(held, false, upstreams);
-            match place {
-                At::Place(place) => {
-                    return connect(held, place, connection, upstream, cx);
-                }
-                At::None | At::Queue(_) => places.enter(),
-            }
+    // What it has is to be replaced, at the same place.
+    let place = held.as_mut().map_or(At::None, |link| link.take_at());
+    pool.leave(held, false, upstreams);
+    let upstream = match connection.link_to() {
+        Some(Target::Server(upstream)) => Arc::clone(upstream),
+        Some(Target::Program(program)) => {
+            let started = Program::start(program).map_err(NoLink::Unasked).map(|program| {
+                let descriptor = Arc::clone(program.descriptor());
+                *held = Some(Link::new(descriptor, End::Program(Box::new(program))));
+                false
+            });
+            return connection.linked(started, cx);
         }
-        None => places.enter(),
+        None => return,
+    };
+    let entry = match place {
+        At::Place(place) => return connect(held, place, connection, upstream, cx),
+        At::None | At::Queue(_) => upstreams.places(&upstream).enter(),
     };
     match entry {
         Ok(Entry::Now(place)) => {
@@ -162,9 +240,8 @@ fn open(
             use_or_connect(held, place, connection, upstream, cx);
         }
         Ok(Entry::Later(waiting)) => {
-            let mut link = Link::new(Arc::clone(waiting.descriptor()), upstream);
-            link.place = At::Queue(waiting);
-            *held = Some(link);
+            let descriptor = Arc::clone(waiting.descriptor());
+            *held = Some(Link::to_server(descriptor, upstream, At::Queue(waiting)));
             connection.link_queued();
         }
         Ok(Entry::Full) => connection.linked(Err(NoLink::Full), cx),
@@ -181,7 +258,7 @@ fn use_or_connect(
     cx: &Context,
 ) {
     let Some(link) = held else { return connect(held, place, connection, upstream, cx) };
-    link.place = At::Place(place);
+    link.set_at(At::Place(place));
     connection.linked(Ok(true), cx);
 }
 
@@ -199,9 +276,8 @@ fn connect(
         Err(why) => Err(NoLink::Foreign(why)),
     };
     let connected = socket.and_then(marked).map(|socket| {
-        let mut link = Link::new(Arc::new(socket), Arc::clone(&upstream));
-        link.place = At::Place(place);
-        *held = Some(link);
+        let at = At::Place(place);
+        *held = Some(Link::to_server(Arc::new(socket), Arc::clone(&upstream), at));
         false
     });
     connection.linked(connected, cx);
@@ -214,13 +290,13 @@ fn take_turn(
     connection: &mut Connection,
     (upstreams, cx): (&Upstreams, &Context),
 ) -> bool {
-    let Some(At::Queue(waiting)) = held.as_ref().map(|link| &link.place) else { return false };
+    let Some(link) = held else { return false };
+    let End::Server(upstream, At::Queue(waiting)) = &link.end else { return false };
     let Some(place) = waiting.turn() else {
-        held.iter_mut().for_each(|link| link.read = false);
+        link.read = false;
         return false;
     };
-    let Some(link) = held else { return false };
-    let upstream = Arc::clone(&link.upstream);
+    let upstream = Arc::clone(upstream);
     pool.leave(held, false, upstreams);
     *held = pool.take(&upstream, upstreams);
     use_or_connect(held, place, connection, upstream, cx);
@@ -250,23 +326,12 @@ pub(crate) fn moves(
     (upstreams, cx): (&Upstreams, &Context),
 ) -> Moved {
     let Some(link) = held else { return Moved::Nothing };
-    match interest {
-        _ if matches!(link.place, At::Queue(_)) => {
-            match link.read && take_turn(pool, held, connection, (upstreams, cx)) {
-                true => Moved::Received,
-                false => Moved::Nothing,
-            }
-        }
-        Interest { write: true, .. } if link.write => {
-            link.send(connection);
-            Moved::Sent
-        }
-        Interest { read: true, .. } if link.read && may_receive => {
-            link.receive(connection);
-            Moved::Received
-        }
-        Interest { read: true, .. } if link.read => Moved::Later,
-        _ => Moved::Nothing,
+    if !matches!(link.end, End::Server(_, At::Queue(_))) {
+        return link.moves(interest, connection, may_receive);
+    }
+    match link.read && take_turn(pool, held, connection, (upstreams, cx)) {
+        true => Moved::Received,
+        false => Moved::Nothing,
     }
 }
 
@@ -299,13 +364,16 @@ pub(crate) fn serve(
 }
 
 /// What is waited for, with its descriptor.
-pub(crate) fn awaited(held: &Held, watch: Option<Watch>) -> Option<Awaited> {
+pub(crate) fn awaited(held: &mut Held, watch: Option<Watch>) -> Option<Awaited> {
     let Watch { descriptor, interest, reads } = watch?;
-    let on_link = descriptor.is_none();
-    let of_link = || held.as_ref().map(|link| Arc::clone(&link.socket));
-    Some(Awaited { descriptor: descriptor.or_else(of_link)?, on_link, interest, reads })
+    if let Some(descriptor) = descriptor {
+        return Some(Awaited { descriptor, on_link: false, interest, reads });
+    }
+    let link = held.as_mut()?;
+    let (descriptor, interest) = (Arc::clone(&link.socket), link.watch(interest));
+    Some(Awaited { descriptor, on_link: true, interest, reads })
 }
 
-fn is_transient(error: &io::Error) -> bool {
+pub(super) fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -1,8 +1,9 @@
-//! Links to servers that answer: FastCGI and SCGI. A connection says what it wants of its link, and
-//! the thread that drives it has the link.
+//! Links to what answers: servers that speak FastCGI or SCGI, and CGI programs. A connection says
+//! what it wants of its link, and the thread that drives it has the link.
 
 pub(crate) mod link;
 mod places;
+mod program;
 mod shared;
 mod watched;
 

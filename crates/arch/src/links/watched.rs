@@ -223,7 +223,9 @@ impl Watched {
     /// The link, if it is at rest and leads there.
     fn link_to(&self, upstream: &Arc<Upstream>) -> Option<&Link> {
         match &self.user {
-            User::None(link) if Arc::ptr_eq(&link.upstream, upstream) => Some(link),
+            User::None(link) if link.upstream().is_some_and(|one| Arc::ptr_eq(one, upstream)) => {
+                Some(link)
+            }
             _ => None,
         }
     }
@@ -244,7 +246,8 @@ impl LinksOf<'_> {
         // Of one that was never watched all that it holds is told once it is.
         let may_rest = !link.hangup && watched.is_none_or(|one| link.is_quiet() && one.may_rest());
         let keeps = keeps && may_rest && !links.is_closing;
-        if !keeps || links.resting_at(&link.upstream) >= link.upstream.bounds().idle_max {
+        let has_room = |one: &Arc<Upstream>| links.resting_at(one) < one.bounds().idle_max;
+        if !keeps || !link.upstream().is_some_and(has_room) {
             if let Some(token) = token {
                 links.table.remove(token);
                 links.news.push(News::Closed(Arc::clone(&link.socket)));

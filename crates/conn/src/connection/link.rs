@@ -1,10 +1,10 @@
-//! The end of a connection that leads to a server which answers. Who drives the connection has the
-//! link and its place; here is what is wanted of it, and what is told.
+//! The end of a connection that leads to what answers: a server, or a program that is started for
+//! one request. Who drives the connection has the link; here is what is wanted of it, and what is
+//! told.
 
 use std::io;
-use std::sync::Arc;
 
-use flyball_site::{NoLink, Responder, Upstream, Wire, Wish};
+use flyball_site::{NoLink, Responder, Target, Told, Wire, Wish};
 
 use super::Connection;
 use crate::context::Context;
@@ -18,7 +18,7 @@ pub(super) enum Link {
     None,
     /// Its responder uses it.
     Used,
-    /// What has used it is gone; it may be kept for another if it `keeps`.
+    /// What has used it is gone; it may be kept for another if it `keeps`, or go on by itself.
     Left { keeps: bool },
 }
 
@@ -37,6 +37,7 @@ impl Connection {
         match (self.link, wish) {
             (Link::Left { keeps }, _) => Some(LinkNeed::Leave { keeps }),
             (_, Some(Wish::Open)) => Some(LinkNeed::Open),
+            (Link::Used, Some(Wish::Shut)) => Some(LinkNeed::Shut),
             (Link::Used, None) => {
                 let keeps = self.responder().is_some_and(|one| one.keeps_link());
                 Some(LinkNeed::Leave { keeps })
@@ -65,8 +66,8 @@ impl Connection {
 
     /// Where the link leads that it wants, in the place of the one that it has; then
     /// [`Connection::linked`], or [`Connection::link_queued`] before that.
-    pub fn link_to(&self) -> Option<&Arc<Upstream>> {
-        Some(self.wire()?.upstream())
+    pub fn link_to(&self) -> Option<&Target> {
+        Some(self.wire()?.target())
     }
 
     /// As many links are in use as may be: it waits for one, and has that wait in its place.
@@ -113,6 +114,30 @@ impl Connection {
         self.again = true;
         if let Some(wire) = self.wire_mut() {
             wire.sent(sent);
+        }
+    }
+
+    /// The input of its program has ended.
+    pub fn link_shut(&mut self) {
+        self.again = true;
+        if let Some(wire) = self.wire_mut() {
+            wire.shut();
+        }
+    }
+
+    /// Its program has written this to its error output; nothing is the end of that.
+    pub fn link_said(&mut self, bytes: &[u8]) {
+        if let Some(wire) = self.wire_mut() {
+            wire.said(bytes);
+        }
+    }
+
+    /// How its program has ended, before the end of its output is told if that is known by then;
+    /// nothing when the process that would tell it is gone.
+    pub fn link_told(&mut self, told: Option<Told>) {
+        self.again = true;
+        if let Some(wire) = self.wire_mut() {
+            wire.told(told);
         }
     }
 

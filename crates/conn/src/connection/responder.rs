@@ -173,7 +173,7 @@ impl Connection {
                 exchange.watch = None;
                 responder.rests();
             }
-            Fill::Wait(watch) => exchange.watch = watch,
+            Fill::Wait => {}
             Fill::Work(plan) => self.ask(plan, Ask::Responder, cx),
         }
     }

@@ -48,6 +48,7 @@ impl CodedAnswer {
             match relay.advance(true, spool, now) {
                 Went::Piece(Piece::More(Segment::Bytes(bytes))) => self.source.feed(bytes, false),
                 Went::Piece(Piece::Last(Segment::Bytes(bytes))) => self.source.feed(bytes, true),
+                Went::Wait if relay.flows() => return Went::Wait,
                 Went::Wait => break,
                 // What came before it broke off is passed on first.
                 Went::Piece(Piece::Failed) if self.source.owes() => break,

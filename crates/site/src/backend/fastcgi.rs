@@ -50,7 +50,7 @@ pub(super) fn begin(
     queue.clear();
     records::write_request(&params, keeps, &mut queue);
     upstream.environments.keep(params);
-    let wire = Some(Wire::new(upstream, queue, repeats));
+    let wire = Some(Wire::to_server(upstream, queue, repeats));
     *link = FastCgi { wire, said, keeps, ..FastCgi::default() };
     link
 }
@@ -155,7 +155,9 @@ impl Link for FastCgi {
         if queue.capacity() <= QUEUE_KEPT_MAX {
             self.spare = queue;
         }
-        upstream.requests.keep(self);
+        if let Some(upstream) = upstream {
+            upstream.requests.keep(self);
+        }
         keeps
     }
 }

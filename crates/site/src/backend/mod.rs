@@ -1,9 +1,9 @@
 //! Answers that other programs give: CGI programs, and servers that speak FastCGI or SCGI.
 //!
 //! A [`Relay`] is the second end of a slot: what goes to the program and what comes back, with one
-//! bounded buffer each way. It never waits. Who drives the connection has the link to a server and
-//! moves the bytes that its [`Wire`] wants; of a CGI program it waits for the descriptor that
-//! [`Relay::awaited`] names. docs/dynamic.md tells the whole.
+//! bounded buffer each way. It never waits. Who drives the connection has the link, to a server or
+//! to a program that was started, and moves the bytes that its [`Wire`] wants. docs/dynamic.md
+//! tells the whole.
 
 mod body;
 mod cgi;
@@ -29,26 +29,24 @@ mod start;
 mod upstream;
 mod wire;
 
+pub use cgi::Program;
 pub use manager::PoolSettings;
 pub use records::{Ended, Reader as RecordReader};
 pub use relay::{Fill, Relay, Went};
 pub use reply::{Reply, SentFile, head_len};
+pub use request::{CUT, LEAVE, StartRequest, Told};
 pub use settings::{BackendLimits, CgiSettings, ResponderSettings};
 pub use spawner::Spawner;
 pub use spool::Spool;
 pub use upstream::{LinkBounds, NoLink, Upstream};
-pub use wire::{Wire, Wish};
+pub use wire::{Target, Wire, Wish};
 
 pub(crate) use coded::CodedAnswer;
 pub(crate) use gates::{Admitted, Gates, Passage, answers};
 pub(crate) use relay::Outcome;
 
-use std::sync::Arc;
-
 use bytes::BytesMut;
 use flyball_http::Status;
-use flyball_sys::owned::Owned;
-use flyball_sys::readiness::Interest;
 
 /// Most bytes of a request body that wait for a backend, per connection; the client is not read
 /// from while there are more.
@@ -101,11 +99,11 @@ impl Failure {
 /// How far a link got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
-    /// Its descriptor must be waited for.
+    /// Its link must be waited for.
     Wait,
     /// Bytes of the answer came.
     Came,
-    /// All of the answer came, but not how its program ended: its descriptor must be waited for.
+    /// All of the answer came, but not how its program ended: its link must be waited for.
     Untold,
     /// The answer has ended.
     End,
@@ -125,15 +123,11 @@ pub(crate) enum Stage {
 /// A way to a program, which brings a request body there and an answer in the form of CGI back.
 /// Nothing here waits.
 pub(crate) trait Link: std::fmt::Debug + Send {
-    /// Its end of a link to a server, if it leads there: who drives the connection moves the bytes.
-    fn wire(&self) -> Option<&Wire> {
-        None
-    }
+    /// Its end of the link, unless that was given back: who drives the connection moves the bytes.
+    fn wire(&self) -> Option<&Wire>;
 
     /// The same, to be told what was done.
-    fn wire_mut(&mut self) -> Option<&mut Wire> {
-        None
-    }
+    fn wire_mut(&mut self) -> Option<&mut Wire>;
 
     /// Bytes of the request body that it takes now.
     fn room(&self) -> usize;
@@ -147,7 +141,7 @@ pub(crate) trait Link: std::fmt::Debug + Send {
     /// Bytes of the request, its body included, that the program has not taken yet.
     fn queued(&self) -> usize;
 
-    /// Passes on what waits; true when anything was.
+    /// Whether anything was passed on since this was last asked.
     fn push(&mut self) -> bool {
         self.wire_mut().is_some_and(Wire::has_moved)
     }
@@ -158,12 +152,7 @@ pub(crate) trait Link: std::fmt::Debug + Send {
     /// Why there is no more of it.
     fn pull(&mut self, answer: &mut BytesMut) -> Result<Flow, (Failure, String)>;
 
-    /// What must be waited for before more can be pushed or, if it is wanted, pulled.
-    fn awaited(&mut self, _pulls: bool) -> Option<(Arc<Owned>, Interest)> {
-        None
-    }
-
     /// The answer has ended, or the rest is not wanted: the program may go on by itself. Whether
-    /// its link may be kept.
+    /// its link may be kept, or what was started for the request may.
     fn leave(self: Box<Self>) -> bool;
 }

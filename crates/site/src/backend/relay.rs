@@ -9,8 +9,6 @@ use std::sync::{Arc, OnceLock};
 
 use flyball_http::{Now, OwnedRequest, Segment};
 use flyball_sys::error_log::Level;
-use flyball_sys::owned::Owned;
-use flyball_sys::readiness::Interest;
 use flyball_sys::{process, say};
 
 use super::body::{Body, Refused};
@@ -69,8 +67,8 @@ pub enum Went {
 pub enum Fill {
     /// As far as it goes now: the next move is the client's.
     Done,
-    /// More can come: from its link, unless something else must be waited for.
-    Wait(Option<(Arc<Owned>, Interest)>),
+    /// More can come from its link.
+    Wait,
     /// Work that may wait; then [`Responder::worked`](crate::Responder::worked).
     Work(Box<Plan>),
 }
@@ -202,10 +200,7 @@ impl Relay {
 
     /// Asks for the program.
     fn begin(&mut self, start: Start) {
-        match start.link(&self.request, &self.id) {
-            Ok(link) => self.link = Some(link),
-            Err((failure, why)) => self.fail(failure, &why),
-        }
+        self.link = Some(start.link(&self.request, &self.id));
     }
 
     /// The request.
@@ -329,7 +324,7 @@ impl Relay {
         }
         match self.phase {
             Phase::Head => self.advance_head(now),
-            Phase::Told(_) => Went::Head,
+            Phase::Told(_) => self.told_head(),
             Phase::Body if wants_piece => self.next_piece(now),
             Phase::Body => Went::Wait,
             Phase::Over if wants_piece => Went::Piece(Piece::Failed),
@@ -421,7 +416,14 @@ impl Relay {
                 }
             }
         }
-        Went::Head
+        self.told_head()
+    }
+
+    /// The head is there, or will not be. Often the end is there by then, so that the head can tell
+    /// how long the content is.
+    fn told_head(&mut self) -> Went {
+        let is_reply = matches!(self.phase, Phase::Told(Outcome::Reply(_)));
+        if is_reply && self.gathers() { Went::Wait } else { Went::Head }
     }
 
     fn next_piece(&mut self, now: &Now) -> Went {
@@ -460,7 +462,8 @@ impl Relay {
             }
             match self.pull(now) {
                 Ok(Flow::Wait | Flow::Untold) if !self.at_end => {
-                    return Fill::Wait(self.awaited(now));
+                    self.waits(now);
+                    return Fill::Wait;
                 }
                 Ok(_) => {}
                 Err((failure, why)) => self.fail(failure, &why),
@@ -576,12 +579,22 @@ impl Relay {
         self.broken
     }
 
-    /// What must be waited for before it can go on.
-    pub fn awaited(&mut self, now: &Now) -> Option<(Arc<Owned>, Interest)> {
+    /// Its link is waited for.
+    pub fn waits(&mut self, now: &Now) {
         if !std::mem::replace(&mut self.waits, true) {
             self.since_ms = now.ms();
         }
-        self.link.as_mut()?.awaited(true)
+    }
+
+    /// Whether more of the answer may be there by now than its link has brought.
+    pub(crate) fn flows(&self) -> bool {
+        self.wire().is_some_and(Wire::flows)
+    }
+
+    /// Whether its link brings first what is there by now.
+    fn gathers(&mut self) -> bool {
+        let has_room = self.content.memory().len() < HEAD_BYTES_MAX;
+        has_room && !self.at_end && self.wire_mut().is_some_and(Wire::gather)
     }
 
     /// It is not waited for: the next move is the client's.

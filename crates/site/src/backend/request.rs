@@ -9,7 +9,7 @@ pub(super) const RECORD_BYTES_MAX: usize = 128 * 1024;
 
 /// What a program is started for.
 #[derive(Debug, Default)]
-pub(super) struct StartRequest {
+pub struct StartRequest {
     /// The number of the rule.
     pub(super) rule: u32,
     /// The path beneath that of the rule, decoded but for slashes: empty, or with a slash at its
@@ -21,7 +21,7 @@ pub(super) struct StartRequest {
 
 impl StartRequest {
     /// As one record; `None` when it is too long.
-    pub(super) fn encode(&self) -> Option<Vec<u8>> {
+    pub fn encode(&self) -> Option<Vec<u8>> {
         let mut record = Vec::with_capacity(4096);
         record.extend_from_slice(&self.rule.to_le_bytes());
         let variables = self.environment.iter().flat_map(|(name, value)| [name, value]);
@@ -58,9 +58,16 @@ impl StartRequest {
     }
 }
 
-/// What is told of a program.
+/// What a worker sends over the leash of a program when the answer has ended: the program may go on
+/// by itself for a while.
+pub const LEAVE: &[u8] = b"L";
+
+/// What it sends, with the program's input, when the program shall end before its input does.
+pub const CUT: &[u8] = b"C";
+
+/// What is told of a program, over its leash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub enum Told {
     /// As many run as may.
     Busy,
     /// There is none of that name.
@@ -78,7 +85,8 @@ pub(super) enum Told {
 }
 
 impl Told {
-    pub(super) fn encode(self) -> [u8; 5] {
+    /// As one record.
+    pub fn encode(self) -> [u8; 5] {
         let (kind, number) = match self {
             Told::Busy => (b'B', 0),
             Told::Missing => (b'M', 0),
@@ -92,7 +100,8 @@ impl Told {
         [kind, a, b, c, d]
     }
 
-    pub(super) fn decode(record: &[u8]) -> Option<Told> {
+    /// Back from a record.
+    pub fn decode(record: &[u8]) -> Option<Told> {
         let [kind, a, b, c, d] = *record.as_array()?;
         let number = i32::from_le_bytes([a, b, c, d]);
         Some(match kind {

@@ -20,7 +20,7 @@ struct Scgi {
 
 /// Begins a request, whose variables tell how long the body is. Never blocks.
 pub(super) fn begin(upstream: &Arc<Upstream>, variables: &Environment) -> Box<dyn Link> {
-    let wire = Wire::new(upstream, request(variables), false);
+    let wire = Wire::to_server(upstream, request(variables), false);
     Box::new(Scgi { wire, ended: false, output: 0 })
 }
 

@@ -17,7 +17,6 @@ use flyball_sys::error_log::Level;
 use flyball_sys::executable::Executable;
 use flyball_sys::file::{self, Failure, Links};
 use flyball_sys::intake::{Inbox, Intake};
-use flyball_sys::owned::Owned;
 use flyball_sys::process::{self, Ending};
 use flyball_sys::program::{self, Group, Program, ProgramLimits};
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
@@ -26,7 +25,7 @@ use flyball_sys::signal::{Signal, Signals};
 
 use super::environment::{Environment, PATH};
 use super::manager::{self, Manager, PoolRule, PoolSettings};
-use super::request::{RECORD_BYTES_MAX, StartRequest, Told};
+use super::request::{LEAVE, RECORD_BYTES_MAX, StartRequest, Told};
 use super::settings::{BackendLimits, CgiSettings};
 use crate::path::{ENCODED_SLASH, has_hidden_segment, write_slashes};
 use crate::settings::SiteSettings;
@@ -56,12 +55,6 @@ const READY_MS_MAX: u64 = 5_000;
 
 /// What the process says once it can be; what it says instead is why it cannot.
 const READY: &[u8] = b"+";
-
-/// What a worker sends over the leash when the answer has ended.
-const LEAVE: &[u8] = b"L";
-
-/// What it sends, with the program's input, when the program shall end before its input does.
-const CUT: &[u8] = b"C";
 
 const SIGNALS: u64 = 0;
 const LEASHES: u64 = 1;
@@ -215,9 +208,13 @@ impl Spawner {
         }
     }
 
-    /// Asks for a program with these pipe ends, and gives its leash: it tells what became of the
-    /// program, which is ended when the leash is dropped before [`leave`]. Never blocks.
-    pub(super) fn start(
+    /// Asks for a program with these pipe ends, and gives its leash: it tells how the program has
+    /// ended, which is ended itself when the leash is dropped before [`LEAVE`] is sent over it.
+    /// Never blocks.
+    ///
+    /// # Errors
+    /// When descriptors are out, the request is too long, or the process cannot be reached.
+    pub fn start(
         &self,
         request: &StartRequest,
         standard: [BorrowedFd<'_>; 3],
@@ -324,18 +321,6 @@ impl Spawner {
             office.manager.go_on(&mut *office.mechanism);
         }
     }
-}
-
-/// The answer has ended: the program may go on by itself for a while.
-pub(super) fn leave(leash: &Channel) {
-    // It fails when the program has ended.
-    let _ = leash.send(LEAVE, None);
-}
-
-/// The program ends now, and then its input does, whose other end it has.
-pub(super) fn end(leash: &Channel, input: Owned) {
-    // It fails when the program has ended, or has left before.
-    let _ = leash.send(CUT, Some(input.as_fd()));
 }
 
 /// A program that was started.

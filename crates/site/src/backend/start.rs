@@ -6,10 +6,10 @@ use flyball_http::head::Content;
 use flyball_http::{Method, OwnedRequest};
 
 use super::environment::Environment;
-use super::request::name_of;
+use super::request::{StartRequest, name_of};
 use super::spawner::Spawner;
 use super::upstream::Upstream;
-use super::{Failure, Link, cgi, fastcgi, scgi};
+use super::{Link, cgi, fastcgi, scgi};
 
 /// A request that has no link yet, and what its program is told of it.
 #[derive(Debug)]
@@ -39,19 +39,16 @@ impl Start {
         self.environment.set("CONTENT_LENGTH", len.to_string().as_bytes());
     }
 
-    /// Makes the link. Never blocks.
-    pub(super) fn link(
-        self,
-        request: &OwnedRequest,
-        id: &str,
-    ) -> Result<Box<dyn Link>, (Failure, String)> {
+    /// Begins what wants a link. Never blocks.
+    pub(super) fn link(self, request: &OwnedRequest, id: &str) -> Box<dyn Link> {
         let Start { environment, to } = self;
         match to {
             // What is no part of the request is added by who starts the program.
             To::Program { spawner, rule, below } => {
-                cgi::begin(&spawner, rule, below, environment, request, id)
+                let start = StartRequest { rule, below, environment };
+                cgi::begin(&spawner, start, request, id)
             }
-            To::Server { upstream, is_scgi: true } => Ok(scgi::begin(&upstream, &environment)),
+            To::Server { upstream, is_scgi: true } => scgi::begin(&upstream, &environment),
             To::Server { upstream, is_scgi: false } => {
                 // RFC 9110, section 9.2.2.
                 let repeats = matches!(
@@ -59,7 +56,7 @@ impl Start {
                     Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete
                 );
                 let name = name_of("fastcgi", request, id);
-                Ok(fastcgi::begin(&upstream, environment, repeats, name))
+                fastcgi::begin(&upstream, environment, repeats, name)
             }
         }
     }

@@ -47,6 +47,8 @@ pub enum NoLink {
     Refused(io::Error),
     /// What is there is not what this server has made: it is told nothing.
     Foreign(&'static str),
+    /// The process that starts programs cannot be asked for one.
+    Unasked(io::Error),
 }
 
 impl Upstream {
@@ -105,6 +107,13 @@ impl NoLink {
             }
             NoLink::Refused(error) => not_connected(error),
             NoLink::Foreign(why) => (Failure::Down, (*why).into()),
+            NoLink::Unasked(error) => {
+                let failure = match error.kind() {
+                    io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Failure::Down,
+                    _ => Failure::Busy,
+                };
+                (failure, format!("a program cannot be asked for: {error}"))
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The bytes between a worker and a server that answers, whatever they mean: what is to be sent,
-//! what came, and the one repetition of a request that a link which was kept for too long may cost.
-//! Nothing here touches a socket: who drives the connection has the link, moves the bytes, and is
+//! The bytes between a worker and what answers, whatever they mean: what is to be sent, what came,
+//! and the one repetition of a request that a link which was kept for too long may cost. Nothing
+//! here touches a socket or a pipe: who drives the connection has the link, moves the bytes, and is
 //! told what is wanted of it by [`Wire::wish`].
 
 use std::io;
@@ -8,8 +8,20 @@ use std::sync::Arc;
 
 use flyball_sys::readiness::Interest;
 
+use super::cgi::Program;
+use super::request::Told;
+use super::spares::Spares;
 use super::upstream::{Upstream, not_connected};
 use super::{BODY_QUEUED_MAX, Failure, PIECE_BYTES, Stage};
+
+/// Where a link leads.
+#[derive(Debug)]
+pub enum Target {
+    /// To a server, which may take other requests on it.
+    Server(Arc<Upstream>),
+    /// To a program that is started for this request.
+    Program(Box<Program>),
+}
 
 /// What came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +39,8 @@ pub(super) enum Received<T> {
 pub enum Wish {
     /// A link, or where it has one a fresh one in its place: [`Wire::linked`].
     Open,
+    /// That the program's input ends: [`Wire::shut`].
+    Shut,
     /// That bytes are moved.
     Use(Interest),
 }
@@ -42,10 +56,21 @@ enum Reach {
     Linked,
 }
 
-/// A request's end of its link to a server.
+/// What is wanted of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reads {
+    /// Nothing at the moment.
+    Nothing,
+    /// More of it, when nothing is there.
+    More,
+    /// All of it that is there by now.
+    All,
+}
+
+/// A request's end of its link.
 #[derive(Debug)]
 pub struct Wire {
-    upstream: Arc<Upstream>,
+    target: Target,
     reach: Reach,
     /// What is sent, the first `at` bytes of which are.
     queue: Vec<u8>,
@@ -55,8 +80,9 @@ pub struct Wire {
     came: usize,
     /// How the other side has ended it, once what came before that was looked at.
     ended: Option<io::Result<()>>,
-    /// Whether more of the answer is wanted.
-    reads: bool,
+    reads: Reads,
+    /// More may be there by now.
+    flows: bool,
     /// Bytes were sent since that was last asked.
     has_moved: bool,
     /// The link was used before, and the server may have closed it.
@@ -72,18 +98,28 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// One that wants a link, with what shall be sent first. `repeats` says that the request may be
-    /// made twice.
-    pub(super) fn new(upstream: &Arc<Upstream>, queue: Vec<u8>, repeats: bool) -> Wire {
+    /// One that wants a link to a server, with what shall be sent first. `repeats` says that the
+    /// request may be made twice.
+    pub(super) fn to_server(upstream: &Arc<Upstream>, queue: Vec<u8>, repeats: bool) -> Wire {
+        Wire::new(Target::Server(Arc::clone(upstream)), queue, repeats)
+    }
+
+    /// One that wants a program to be started.
+    pub(super) fn to_program(program: Program) -> Wire {
+        Wire::new(Target::Program(Box::new(program)), Vec::new(), false)
+    }
+
+    fn new(target: Target, queue: Vec<u8>, repeats: bool) -> Wire {
         Wire {
-            upstream: Arc::clone(upstream),
+            target,
             reach: Reach::Wanted,
             queue,
             at: 0,
             inbox: Vec::new(),
             came: 0,
             ended: None,
-            reads: false,
+            reads: Reads::Nothing,
+            flows: false,
             has_moved: false,
             was_idle: false,
             repeats,
@@ -98,17 +134,67 @@ impl Wire {
         match self.reach {
             Reach::Wanted => Some(Wish::Open),
             Reach::Queued => Some(Wish::Use(Interest::READ)),
+            Reach::Linked if self.shuts() => Some(Wish::Shut),
             Reach::Linked => {
-                let has_all = self.came > 0 || self.ended.is_some();
-                let (read, write) = (self.reads && !has_all, self.queued() > 0);
-                Some(Wish::Use(Interest { read, write }))
+                let read = match self.reads {
+                    Reads::Nothing => false,
+                    Reads::More => self.came == 0 && !self.has_ended(),
+                    Reads::All => self.gathers(),
+                };
+                Some(Wish::Use(Interest { read, write: self.queued() > 0 }))
             }
         }
     }
 
-    /// Where a link leads.
-    pub fn upstream(&self) -> &Arc<Upstream> {
-        &self.upstream
+    /// Whether all is known that can be heard of it.
+    fn has_ended(&self) -> bool {
+        let is_told = match &self.target {
+            Target::Server(_) => true,
+            Target::Program(program) => program.is_told(),
+        };
+        self.ended.is_some() && is_told
+    }
+
+    /// Whether the input of its program ends now: all is there, or the program takes no more.
+    fn shuts(&self) -> bool {
+        let Target::Program(program) = &self.target else { return false };
+        program.shuts(self.broken.is_some()) && self.outgoing().is_empty()
+    }
+
+    /// Where its link leads.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// What its link leads to is a program.
+    pub(super) fn program_mut(&mut self) -> Option<&mut Program> {
+        match &mut self.target {
+            Target::Server(_) => None,
+            Target::Program(program) => Some(program),
+        }
+    }
+
+    /// The program's input has ended: what was not sent goes nowhere.
+    pub fn shut(&mut self) {
+        if let Some(program) = self.program_mut() {
+            program.shut();
+            (self.queue, self.at) = (Vec::new(), 0);
+        }
+    }
+
+    /// The program has written this to its error output; nothing is the end of that.
+    pub fn said(&mut self, bytes: &[u8]) {
+        if let Some(program) = self.program_mut() {
+            program.said(bytes);
+        }
+    }
+
+    /// How the program has ended; nothing when that will not be told. To be called before the end
+    /// of its output is, if it is known by then.
+    pub fn told(&mut self, told: Option<Told>) {
+        if let Some(program) = self.program_mut() {
+            program.told(told);
+        }
     }
 
     /// It waits for a link until one is free.
@@ -124,7 +210,7 @@ impl Wire {
     /// Where bytes of the answer go.
     pub fn space(&mut self) -> &mut [u8] {
         if self.inbox.is_empty() {
-            let buffer = self.upstream.buffers.take();
+            let buffer = self.spares().and_then(Spares::take);
             self.inbox = buffer.unwrap_or_else(|| vec![0; PIECE_BYTES]);
         }
         &mut self.inbox[self.came..]
@@ -132,8 +218,13 @@ impl Wire {
 
     /// So many came there; none is the end, and an error that of the link.
     pub fn received(&mut self, received: io::Result<usize>) {
+        self.flows = false;
         match received {
-            Ok(n) if n > 0 => (self.came, self.heard) = (self.came + n, true),
+            Ok(n) if n > 0 => {
+                (self.came, self.heard) = (self.came + n, true);
+                // What a program has written comes by as many reads as it liked to make of it.
+                self.flows = matches!(self.target, Target::Program(_));
+            }
             Err(error) if is_transient(&error) => {}
             ended => self.ended = Some(ended.map(|_| ())),
         }
@@ -167,6 +258,7 @@ impl Wire {
     pub(super) fn stage(&self) -> Stage {
         match self.reach {
             Reach::Queued => Stage::Queued,
+            Reach::Linked if matches!(self.target, Target::Program(_)) => Stage::Linked,
             Reach::Linked if self.reached || self.queued() == 0 => Stage::Linked,
             Reach::Linked | Reach::Wanted => Stage::Connecting,
         }
@@ -184,7 +276,8 @@ impl Wire {
 
     /// Adds what `write` appends.
     pub(super) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.broken.is_none() {
+        let is_shut = self.program_mut().is_some_and(|program| program.is_shut());
+        if self.broken.is_none() && !is_shut {
             write(&mut self.queue);
         } else {
             // As when it was let go of: not all of the request is in the queue.
@@ -211,7 +304,36 @@ impl Wire {
 
     /// No more of the answer is wanted at the moment.
     pub(super) fn rests(&mut self) {
-        self.reads = false;
+        self.reads = Reads::Nothing;
+    }
+
+    /// Whether more may be there by now than has come.
+    pub(super) fn flows(&self) -> bool {
+        self.flows
+    }
+
+    fn gathers(&self) -> bool {
+        self.flows && self.ended.is_none() && self.came < PIECE_BYTES
+    }
+
+    /// Wants all that is there by now, as far as there is room; whether that is to be waited for.
+    pub(super) fn gather(&mut self) -> bool {
+        if self.gathers() {
+            self.reads = Reads::All;
+        }
+        self.gathers()
+    }
+
+    /// Something came of the answer.
+    pub(super) fn has_heard(&self) -> bool {
+        self.heard
+    }
+
+    fn spares(&self) -> Option<&Spares<Vec<u8>>> {
+        match &self.target {
+            Target::Server(upstream) => Some(&upstream.buffers),
+            Target::Program(_) => None,
+        }
     }
 
     /// Has `take` look at what came, if anything did.
@@ -222,13 +344,15 @@ impl Wire {
         if self.came > 0 {
             let mut inbox = std::mem::take(&mut self.inbox);
             let taken = take(&mut inbox[..std::mem::take(&mut self.came)]);
-            self.upstream.buffers.keep(inbox);
+            match self.spares() {
+                Some(spares) => spares.keep(inbox),
+                None => self.inbox = inbox,
+            }
             return Ok(Received::Bytes(taken));
         }
-        let Some(ended) = self.ended.take() else {
-            self.reads = true;
-            return Ok(Received::Nothing);
-        };
+        // What is left to be heard after the end is how a program has ended.
+        self.reads = Reads::More;
+        let Some(ended) = self.ended.take() else { return Ok(Received::Nothing) };
         if self.repeat() {
             return Ok(Received::Nothing);
         }
@@ -238,17 +362,23 @@ impl Wire {
             }
             // Sending has met a reset, which receiving does not tell again.
             (Some(error), Ok(())) if error.kind() == io::ErrorKind::ConnectionReset => {
-                Err((Failure::Gone, format!("the link to its server broke: {error}")))
+                Err(self.broke(&error))
             }
             (_, Ok(())) => {
                 // Who asks again is told again.
                 self.ended = Some(Ok(()));
                 Ok(Received::End)
             }
-            (Some(error), Err(_)) | (None, Err(error)) => {
-                Err((Failure::Gone, format!("the link to its server broke: {error}")))
-            }
+            (Some(error), Err(_)) | (None, Err(error)) => Err(self.broke(&error)),
         }
+    }
+
+    fn broke(&self, error: &io::Error) -> (Failure, String) {
+        let why = match self.target {
+            Target::Server(_) => format!("the link to its server broke: {error}"),
+            Target::Program(_) => error.to_string(),
+        };
+        (Failure::Gone, why)
     }
 
     /// A link that was kept has ended before anything came back: the request is made again on a new
@@ -264,19 +394,26 @@ impl Wire {
         true
     }
 
-    /// The answer has ended, and what was to be sent is given back: `keeps` the link if the server
-    /// awaits another request.
-    pub(super) fn end(mut self, keeps: bool) -> (Arc<Upstream>, Vec<u8>, bool) {
+    /// The answer has ended: what was to be sent is given back, and where the link led if that was
+    /// to a server; `keeps` it if the server awaits another request.
+    pub(super) fn end(mut self, keeps: bool) -> (Option<Arc<Upstream>>, Vec<u8>, bool) {
         let is_clean = self.queued() == 0 && self.broken.is_none() && self.came == 0;
         let keeps = keeps && is_clean && self.ended.is_none();
-        (Arc::clone(&self.upstream), std::mem::take(&mut self.queue), keeps)
+        let upstream = match &self.target {
+            Target::Server(upstream) => Some(Arc::clone(upstream)),
+            Target::Program(_) => None,
+        };
+        (upstream, std::mem::take(&mut self.queue), keeps)
     }
 }
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        if !self.inbox.is_empty() {
-            self.upstream.buffers.keep(std::mem::take(&mut self.inbox));
+        let inbox = std::mem::take(&mut self.inbox);
+        if let Some(spares) = self.spares()
+            && !inbox.is_empty()
+        {
+            spares.keep(inbox);
         }
     }
 }

@@ -89,7 +89,8 @@ pub trait Responder: Debug + Send {
         false
     }
 
-    /// What must be waited for before it can go on; `None` when that is the client.
+    /// Something must be waited for before it can go on: a descriptor if one is named, its link if
+    /// it has one, or else the client.
     fn awaited(&mut self, _: &Now) -> Option<(Arc<Owned>, Interest)> {
         None
     }
@@ -97,7 +98,7 @@ pub trait Responder: Debug + Send {
     /// It is not waited for: the next move is the client's.
     fn rests(&mut self) {}
 
-    /// Its end of its link to a server, if it has one or wants one.
+    /// Its end of its link, if it has one or wants one.
     fn wire(&self) -> Option<&Wire> {
         None
     }
@@ -110,7 +111,8 @@ pub trait Responder: Debug + Send {
     /// It has its link, which was used before if that `was_idle`; or there is none for it.
     fn linked(&mut self, _was_idle: Result<bool, NoLink>, _: &Now) {}
 
-    /// Whether the link that it has left may be kept for another request.
+    /// Whether the link that it has left may be kept for another request, or the program that was
+    /// started for this one may go on by itself.
     fn keeps_link(&self) -> bool {
         false
     }
@@ -200,7 +202,8 @@ impl Responder for Relay {
     }
 
     fn awaited(&mut self, now: &Now) -> Option<(Arc<Owned>, Interest)> {
-        self.awaited(now)
+        self.waits(now);
+        None
     }
 
     fn rests(&mut self) {

@@ -309,7 +309,7 @@ impl Loop {
             {
                 continue;
             }
-            if let Some(on) = link::awaited(&slot.link, needs.watch.take())
+            if let Some(on) = link::awaited(&mut slot.link, needs.watch.take())
                 && operations.start_await(&on, slot, token, desk)
             {
                 continue;

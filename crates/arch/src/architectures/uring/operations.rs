@@ -140,7 +140,7 @@ impl Operations {
                 break;
             }
         }
-        match &link::awaited(&slot.link, needs.watch.take()) {
+        match &link::awaited(&mut slot.link, needs.watch.take()) {
             Some(awaited) => {
                 slot.backend.set(&mut self.ring, token.bits() | BACKEND, awaited);
             }
