@@ -5,19 +5,16 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use flyball_sys::owned::Owned;
-use flyball_sys::readiness::{Interest, Readiness};
+use flyball_sys::readiness::Interest;
 
 use crate::kernel::net;
 use crate::kernel::uring::Ring;
-use crate::slots::Token;
 
 /// A backend that is waited for.
 #[derive(Clone, Debug)]
 pub struct Awaited {
     /// A descriptor of the backend.
     pub descriptor: Arc<Owned>,
-    /// That is the connection's link.
-    pub on_link: bool,
     /// What it is waited for.
     pub interest: Interest,
     /// Whether input from the client is wanted too. Otherwise only its leaving matters.
@@ -30,7 +27,7 @@ pub const BACKEND: u64 = 1 << 31;
 #[cfg(test)]
 impl Awaited {
     fn of(descriptor: Arc<Owned>) -> Awaited {
-        Awaited { descriptor, on_link: false, interest: Interest::READ, reads: false }
+        Awaited { descriptor, interest: Interest::READ, reads: false }
     }
 }
 
@@ -53,45 +50,6 @@ impl Client {
             Some(true) => Client::Sends,
             Some(false) => Client::Left,
         }
-    }
-}
-
-/// The backend of a slot, as an event mechanism knows it.
-#[derive(Debug, Default)]
-pub struct BackendWatch(Option<(Arc<Owned>, Interest)>);
-
-impl BackendWatch {
-    /// Tells the mechanism what is waited for now, if it does not know.
-    pub fn set(&mut self, mechanism: &mut dyn Readiness, token: Token, wanted: Option<&Awaited>) {
-        if let (Some((known, interest)), Some(wanted)) = (&mut self.0, wanted)
-            && Arc::ptr_eq(known, &wanted.descriptor)
-        {
-            if *interest != wanted.interest
-                && !mechanism.is_edge_triggered()
-                && mechanism.change(known.as_fd(), token.bits() | BACKEND, wanted.interest).is_ok()
-            {
-                *interest = wanted.interest;
-            }
-            return;
-        }
-        if let Some((known, _)) = self.0.take() {
-            // One that nobody else holds is closed here.
-            match Arc::strong_count(&known) {
-                1 => mechanism.forget(known.as_fd()),
-                _ => mechanism.remove(known.as_fd()),
-            }
-        }
-        let Some(wanted) = wanted else { return };
-        let Awaited { descriptor, interest, .. } = wanted;
-        // Without events the backend's deadline is what ends the wait.
-        if mechanism.add(descriptor.as_fd(), token.bits() | BACKEND, *interest).is_ok() {
-            self.0 = Some((Arc::clone(descriptor), *interest));
-        }
-    }
-
-    /// Whether anything is watched.
-    pub fn is_set(&self) -> bool {
-        self.0.is_some()
     }
 }
 
@@ -149,35 +107,7 @@ impl BackendPoll {
 mod tests {
     use super::*;
     use crate::kernel::uring::Mode;
-    use crate::slots::Slots;
-    use flyball_sys::readiness::{self, MECHANISMS};
     use std::os::unix::net::UnixStream;
-
-    #[test]
-    fn a_backend_is_watched_while_it_is_waited_for_and_not_any_more_afterwards() {
-        for row in MECHANISMS {
-            let mut mechanism = readiness::open(row.name).unwrap();
-            let token = Slots::default().insert(());
-            let (near, mut far) = UnixStream::pair().unwrap();
-            let descriptor = Arc::new(Owned::from(near));
-            let mut awaited = Awaited::of(descriptor);
-            let (mut watch, mut events) = (BackendWatch::default(), Vec::new());
-            watch.set(mechanism.as_mut(), token, Some(&awaited));
-            mechanism.wait(&mut events, 0).unwrap();
-            // By edges a descriptor is watched for both ends, whatever is waited for.
-            assert!(events.iter().all(|event| !event.read), "{}: {events:?}", row.name);
-            std::io::Write::write_all(&mut far, b"x").unwrap();
-            mechanism.wait(&mut events, 0).unwrap();
-            let told: Vec<u64> = events.iter().map(|event| event.token).collect();
-            assert_eq!(told, [token.bits() | BACKEND], "{}", row.name);
-            awaited.interest = Interest::BOTH;
-            watch.set(mechanism.as_mut(), token, Some(&awaited));
-            watch.set(mechanism.as_mut(), token, None);
-            assert!(!watch.is_set());
-            mechanism.wait(&mut events, 0).unwrap();
-            assert_eq!(events, [], "{}", row.name);
-        }
-    }
 
     #[test]
     fn a_ring_that_polls_for_one_thing_is_told_of_another() {

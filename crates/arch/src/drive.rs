@@ -168,9 +168,7 @@ fn use_link<P: Port>(
     reads: &mut u32,
     desk: &Desk,
 ) -> Moved {
-    let Some(Watch { descriptor: None, interest, .. }) = &needs.watch else {
-        return Moved::Nothing;
-    };
+    let Some(Watch { interest, .. }) = &needs.watch else { return Moved::Nothing };
     let (held, mut pool) = port.link();
     let may_receive = *reads < READS_PER_TURN;
     let moved =

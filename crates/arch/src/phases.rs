@@ -18,7 +18,6 @@ use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{Event, Interest, Readiness};
 
 use crate::accept::AcceptPolicy;
-use crate::awaited::BACKEND;
 use crate::desk::Desk;
 use crate::drive::Turn;
 use crate::kernel::{clock, net, readiness};
@@ -185,12 +184,6 @@ impl<D: DiskWork> Phases<D> {
                         slot.enqueue(token, &mut self.work);
                     }
                 }
-                bits if bits & BACKEND != 0 => {
-                    let token = Token::from_bits(bits & !BACKEND);
-                    if let Some(slot) = self.slots.find(token) {
-                        slot.enqueue(token, &mut self.work);
-                    }
-                }
                 bits => {
                     let token = Token::from_bits(bits);
                     if let Some(slot) = self.slots.find(token) {
@@ -272,14 +265,6 @@ impl<D: DiskWork> Phases<D> {
     fn end_turn(&mut self, token: Token, turn: Turn) {
         let Some(slot) = self.slots.find(token) else { return };
         let awaited = if let Turn::Wait(_, awaited) = &turn { awaited.as_ref() } else { None };
-        let others = awaited.filter(|awaited| !awaited.on_link);
-        if others.is_some() || slot.backend.is_some() {
-            let backend = slot.backend.get_or_insert_default();
-            backend.set(self.mechanism.as_mut(), token, others);
-            if !backend.is_set() {
-                slot.backend = None;
-            }
-        }
         self.links.end_turn(&mut slot.link, token, awaited, self.mechanism.as_mut());
         match turn {
             Turn::Over(reason) => self.close(token, reason),

@@ -245,13 +245,9 @@ impl Connection {
             waits |= exchange.is_working;
             if !waits {
                 let reads = wants.read && !wants.write;
-                needs.watch = match (&exchange.watch, self.link_use()) {
-                    (Some((descriptor, interest)), _) => {
-                        let descriptor = Some(Arc::clone(descriptor));
-                        Some(Watch { descriptor, interest: *interest, reads })
-                    }
-                    (None, Some(Wish::Use(interest))) if interest != Interest::NONE => {
-                        Some(Watch { descriptor: None, interest, reads })
+                needs.watch = match self.link_use() {
+                    Some(Wish::Use(interest)) if interest != Interest::NONE => {
+                        Some(Watch { interest, reads })
                     }
                     _ => None,
                 };

@@ -1,12 +1,8 @@
 //! One request and its answer, for as long as that is not all in the output: what is answered at
 //! once, as from the caches, needs none.
 
-use std::sync::Arc;
-
 use flyball_observe::trace::Trace;
 use flyball_site::{Plan, Responder};
-use flyball_sys::owned::Owned;
-use flyball_sys::readiness::Interest;
 
 use crate::times::RequestTimes;
 
@@ -21,8 +17,6 @@ pub struct Exchange {
     pub asked: u32,
     /// The plan itself, until it is taken to be performed.
     pub plan: Option<Box<Plan>>,
-    /// What its responder waits for, if that is not the client.
-    pub watch: Option<(Arc<Owned>, Interest)>,
     /// Its responder waits for its plan, and for nothing else.
     pub is_working: bool,
     /// Its times, while its connection has no buffers.
@@ -52,7 +46,6 @@ impl Exchange {
 
     /// Nothing is waited for, as far as is known.
     pub fn rests(&mut self) {
-        self.watch = None;
         self.is_working = false;
     }
 

@@ -10,16 +10,13 @@
 //! | `asks` | `Connection::take_plan`; what is done comes back by `Connection::done` |
 //! | `read` | `Connection::received` or `Connection::eof`, for what the socket holds |
 //! | `write` | `Connection::sent`, when all is sent; `Connection::absent` if it is not in memory |
-//! | `watch` | `Connection::woke`, when the descriptor or its client may be ready; of its link |
-//! |         | `Connection::link_received`, `Connection::link_sent` |
+//! | `watch` | `Connection::link_received`, `Connection::link_sent`, `Connection::link_told`, or |
+//! |         | `Connection::woke` when its client may be ready |
 //!
 //! Any of them is also ended by `Connection::abort`.
 
-use std::sync::Arc;
-
 use flyball_http::CloseReason;
 use flyball_site::Ask;
-use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 
 /// Plans that one connection can have asked for at a time: for its request, and for the front of
@@ -43,7 +40,7 @@ pub struct Needs {
     pub read: bool,
     /// Room in the client's socket.
     pub write: bool,
-    /// The backend that answers, where that is waited for.
+    /// Its link, where that is waited for.
     pub watch: Option<Watch>,
 }
 
@@ -69,11 +66,9 @@ pub enum LinkNeed {
     },
 }
 
-/// A backend that is waited for.
-#[derive(Clone, Debug)]
+/// How its link is waited for.
+#[derive(Clone, Copy, Debug)]
 pub struct Watch {
-    /// A descriptor of the backend; `None` is the link.
-    pub descriptor: Option<Arc<Owned>>,
     /// What it is waited for.
     pub interest: Interest,
     /// Whether input from the client is wanted too. Otherwise only its leaving matters.

@@ -50,9 +50,9 @@ mod variant;
 
 pub use access::AccessCounts;
 pub use backend::{
-    BackendLimits, CUT, CgiSettings, Failure as BackendFailure, Fill, LEAVE, LinkBounds, NoLink, PoolSettings,
-    Program, Relay, ResponderSettings, Spawner, Spool, StartRequest, Target, Told, Upstream, Went,
-    Wire, Wish,
+    BackendLimits, CUT, CgiSettings, Failure as BackendFailure, Fill, LEAVE, LinkBounds, NoLink,
+    PoolSettings, Program, Relay, ResponderSettings, Spawner, Spool, StartRequest, Target, Told,
+    Upstream, Went, Wire, Wish,
 };
 pub use cache_settings::{CacheSettings, Hints};
 pub use compress::{CompressCounts, CompressSettings, Overloaded};

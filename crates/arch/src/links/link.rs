@@ -7,6 +7,7 @@ use flyball_conn::{Connection, Context, LinkNeed, Needs, Watch};
 use flyball_site::{NoLink, Target, Upstream};
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
+use flyball_sys::timer::Timer;
 
 use super::places::{Entry, Place, Waiting};
 use super::program::Program;
@@ -18,7 +19,7 @@ use crate::slots::Token;
 /// A link, and what is known of its descriptor.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Its socket, or what stands for the descriptors of a program.
+    /// Its socket, what stands for the descriptors of a program, or a timer.
     pub(crate) socket: Arc<Owned>,
     end: End,
     /// Reading may find something.
@@ -38,6 +39,8 @@ enum End {
     Server(Arc<Upstream>, At),
     /// A program.
     Program(Box<Program>),
+    /// A time that passes.
+    Timer(Timer),
 }
 
 /// Its place among the links that are in use, which is another's when that is dropped.
@@ -69,7 +72,7 @@ impl Link {
     pub(crate) fn upstream(&self) -> Option<&Arc<Upstream>> {
         match &self.end {
             End::Server(upstream, _) => Some(upstream),
-            End::Program(_) => None,
+            End::Program(_) | End::Timer(_) => None,
         }
     }
 
@@ -86,7 +89,7 @@ impl Link {
     fn take_at(&mut self) -> At {
         match &mut self.end {
             End::Server(_, at) => std::mem::replace(at, At::None),
-            End::Program(_) => At::None,
+            End::Program(_) | End::Timer(_) => At::None,
         }
     }
 
@@ -98,11 +101,21 @@ impl Link {
 
     /// Moves bytes between a connection and its server, or its program: whether it could.
     fn moves(&mut self, used: Interest, connection: &mut Connection, may_receive: bool) -> Moved {
-        if let End::Program(program) = &mut self.end {
-            if std::mem::take(&mut self.read) {
-                program.woke();
+        match &mut self.end {
+            End::Program(program) => {
+                if std::mem::take(&mut self.read) {
+                    program.woke();
+                }
+                return program.moves(used, connection, may_receive);
             }
-            return program.moves(used, connection, may_receive);
+            End::Timer(timer) => {
+                if !std::mem::take(&mut self.read) || !timer.has_fired() {
+                    return Moved::Nothing;
+                }
+                connection.link_received(Ok(0));
+                return Moved::Received;
+            }
+            End::Server(..) => {}
         }
         match used {
             Interest { write: true, .. } if self.write => {
@@ -221,12 +234,14 @@ fn open(
     let upstream = match connection.link_to() {
         Some(Target::Server(upstream)) => Arc::clone(upstream),
         Some(Target::Program(program)) => {
-            let started = Program::start(program).map_err(NoLink::Unasked).map(|program| {
-                let descriptor = Arc::clone(program.descriptor());
-                *held = Some(Link::new(descriptor, End::Program(Box::new(program))));
-                false
-            });
-            return connection.linked(started, cx);
+            let started = Program::start(program)
+                .map(|program| (Arc::clone(program.descriptor()), End::Program(Box::new(program))));
+            return begun(held, started.map_err(NoLink::Unasked), connection, cx);
+        }
+        Some(Target::Timer(ms)) => {
+            let timer = Timer::after_ms(*ms)
+                .map(|timer| (Arc::clone(timer.descriptor()), End::Timer(timer)));
+            return begun(held, timer.map_err(NoLink::Refused), connection, cx);
         }
         None => return,
     };
@@ -247,6 +262,20 @@ fn open(
         Ok(Entry::Full) => connection.linked(Err(NoLink::Full), cx),
         Err(error) => connection.linked(Err(NoLink::Refused(error)), cx),
     }
+}
+
+/// What is no connection has begun, if it could.
+fn begun(
+    held: &mut Held,
+    begun: Result<(Arc<Owned>, End), NoLink>,
+    connection: &mut Connection,
+    cx: &Context,
+) {
+    let begun = begun.map(|(descriptor, end)| {
+        *held = Some(Link::new(descriptor, end));
+        false
+    });
+    connection.linked(begun, cx);
 }
 
 /// Uses the link that was at rest, if there was one, or begins to connect.
@@ -355,7 +384,7 @@ pub(crate) fn serve(
             manage(&mut Unwatched, held, need, connection, (upstreams, cx));
             true
         }
-        (None, Some(Watch { descriptor: None, interest, .. })) => {
+        (None, Some(Watch { interest, .. })) => {
             let moved = moves(&mut Unwatched, held, *interest, connection, true, (upstreams, cx));
             moved != Moved::Nothing
         }
@@ -365,13 +394,10 @@ pub(crate) fn serve(
 
 /// What is waited for, with its descriptor.
 pub(crate) fn awaited(held: &mut Held, watch: Option<Watch>) -> Option<Awaited> {
-    let Watch { descriptor, interest, reads } = watch?;
-    if let Some(descriptor) = descriptor {
-        return Some(Awaited { descriptor, on_link: false, interest, reads });
-    }
+    let Watch { interest, reads } = watch?;
     let link = held.as_mut()?;
     let (descriptor, interest) = (Arc::clone(&link.socket), link.watch(interest));
-    Some(Awaited { descriptor, on_link: true, interest, reads })
+    Some(Awaited { descriptor, interest, reads })
 }
 
 pub(super) fn is_transient(error: &io::Error) -> bool {

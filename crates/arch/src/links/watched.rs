@@ -130,7 +130,7 @@ impl Links {
         mechanism: &mut dyn Readiness,
     ) {
         if held.is_some() {
-            let wanted = awaited.filter(|awaited| awaited.on_link).map(|one| one.interest);
+            let wanted = awaited.map(|one| one.interest);
             self.watch(held, connection, wanted.unwrap_or_default(), mechanism);
         }
         self.settle(mechanism);

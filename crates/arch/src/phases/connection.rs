@@ -10,7 +10,6 @@ use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{Interest, Readiness};
 
 use super::DiskWork;
-use crate::awaited::BackendWatch;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, resume};
 use crate::kernel::net;
@@ -28,8 +27,6 @@ pub(super) struct Slot {
     pub(super) ready: Ready,
     /// Its link to a server.
     pub(super) link: Held,
-    /// The backend that works for it, as the event mechanism knows it.
-    pub(super) backend: Option<Box<BackendWatch>>,
     /// When it was last worked on, as a count of turns; only where that orders the work.
     pub(super) worked: u64,
     /// Its turn is due: it stands in the list of this work phase or in that of the next, once.
@@ -61,7 +58,6 @@ pub(super) fn open_slot(
         watched: Interest::NONE,
         ready: Ready::default(),
         link: None,
-        backend: None,
         worked: 0,
         queued: false,
     });

@@ -13,7 +13,6 @@ use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 
 use crate::accept::{self, AcceptPolicy, Ended};
-use crate::awaited::BACKEND;
 use crate::desk::Desk;
 use crate::helpers::Helpers;
 use crate::limits::ACCEPT_PAUSE_MS;
@@ -42,8 +41,6 @@ pub(super) enum Source {
     Listener(usize),
     /// What this user-level thread watches.
     Thread(Token),
-    /// The backend of this user-level thread.
-    Backend(Token),
     /// A link.
     Link,
 }
@@ -55,7 +52,6 @@ impl Source {
             COMPLETIONS => Source::Completions,
             token if token >= LISTENERS => Source::Listener((token - LISTENERS) as usize),
             bits if bits & LINK != 0 => Source::Link,
-            bits if bits & BACKEND != 0 => Source::Backend(Token::from_bits(bits & !BACKEND)),
             bits => Source::Thread(Token::from_bits(bits)),
         }
     }

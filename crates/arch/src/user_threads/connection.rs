@@ -13,7 +13,6 @@ use flyball_sys::readiness::Interest;
 
 use super::commons::{Commons, Errands};
 use super::scheduler::{Here, Stand, Wake, Why};
-use crate::awaited::BackendWatch;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, resume};
 use crate::kernel::net;
@@ -35,8 +34,6 @@ struct Line {
     begun: bool,
     /// Whether it may stay open between two requests.
     may_idle: bool,
-    /// What the event mechanism knows of the backend that works for it.
-    backend: BackendWatch,
     /// The last order that the machine knows of.
     obeyed: Option<Order>,
 }
@@ -56,7 +53,6 @@ pub(crate) fn serve_connection(
         link: None,
         begun: false,
         may_idle,
-        backend: BackendWatch::default(),
         obeyed: None,
     };
     line.hear(here);
@@ -121,10 +117,6 @@ impl Line {
             }
             let (turn, errand) = self.turn(done.take(), here);
             let awaited = if let Turn::Wait(_, awaited) = &turn { awaited.as_ref() } else { None };
-            let others = awaited.filter(|awaited| !awaited.on_link);
-            if others.is_some() || self.backend.is_set() {
-                here.watch_backend(&mut self.backend, others);
-            }
             here.watch_link(&mut self.link, awaited);
             match (turn, errand) {
                 (Turn::Over(reason), _) => return reason,
@@ -245,7 +237,6 @@ impl Line {
     }
 
     fn close(mut self, here: &mut Here<'_>, reason: CloseReason) {
-        here.watch_backend(&mut self.backend, None);
         here.close_link(self.link.take());
         if self.watched != Interest::NONE {
             here.forget(self.socket.as_fd());

@@ -18,7 +18,7 @@ use flyball_sys::user_thread::{Parker, Run, Stacks, UserThread};
 use super::commons::{Commons, Source};
 use super::schedule::{Node, Schedule};
 use crate::accept::Ended;
-use crate::awaited::{Awaited, BackendWatch};
+use crate::awaited::Awaited;
 use crate::limits::WAIT_MS_MAX;
 use crate::links::Held;
 use crate::phases::DiskWork;
@@ -146,12 +146,6 @@ impl Here<'_> {
     /// Whether the worker ends, so that this thread must not park again.
     pub(crate) fn ends(&self) -> bool {
         self.ends
-    }
-
-    /// Tells the event mechanism what is waited for of this thread's backend.
-    pub(crate) fn watch_backend(&mut self, watch: &mut BackendWatch, wanted: Option<&Awaited>) {
-        let me = self.me;
-        watch.set(self.mechanism.as_mut(), me, wanted);
     }
 
     /// A turn of this thread's connection is over: the event mechanism learns what is waited for of
@@ -302,12 +296,6 @@ impl Scheduler {
                     if let Some(token) = links.event(event, mechanism.as_mut())
                         && self.threads.find(token).is_some_and(|one| one.why == Why::Ready)
                     {
-                        self.wake(token, Wake::Ready);
-                    }
-                }
-                Source::Backend(token) => {
-                    let record = self.threads.find(token);
-                    if record.is_some_and(|record| record.why == Why::Ready) {
                         self.wake(token, Wake::Ready);
                     }
                 }

@@ -76,8 +76,8 @@ impl Connection {
             responder.rests();
             return false;
         }
-        exchange.watch = responder.awaited(&cx.now);
-        if exchange.watch.is_none() && responder.wire().is_none() && !wants.read {
+        responder.waits(&cx.now);
+        if responder.wire().is_none() && !wants.read {
             debug_assert!(responder.role() != Role::Backend, "a backend that is gone has said so");
             self.abort(CloseReason::SourceFailed);
         }
@@ -169,10 +169,7 @@ impl Connection {
         let Some(exchange) = &mut self.exchange else { return };
         let Some(responder) = &mut exchange.responder else { return };
         match responder.fill(&mut cx.service, &cx.now) {
-            Fill::Done => {
-                exchange.watch = None;
-                responder.rests();
-            }
+            Fill::Done => responder.rests(),
             Fill::Wait => {}
             Fill::Work(plan) => self.ask(plan, Ask::Responder, cx),
         }

@@ -113,9 +113,7 @@ impl Program {
             Ending::Told(Told::Killed(signal)) => {
                 gone(format!("signal {signal} ended the program before it said anything"))
             }
-            Ending::Unknown | Ending::Lost => {
-                gone("the program ended and has said nothing".into())
-            }
+            Ending::Unknown | Ending::Lost => gone("the program ended and has said nothing".into()),
         }
     }
 

@@ -21,6 +21,8 @@ pub enum Target {
     Server(Arc<Upstream>),
     /// To a program that is started for this request.
     Program(Box<Program>),
+    /// Nowhere: it ends after this many milliseconds, which is what is waited for.
+    Timer(u64),
 }
 
 /// What came.
@@ -109,6 +111,11 @@ impl Wire {
         Wire::new(Target::Program(Box::new(program)), Vec::new(), false)
     }
 
+    /// One that waits for a time to be over, in milliseconds.
+    pub(crate) fn to_timer(ms: u64) -> Wire {
+        Wire::new(Target::Timer(ms), Vec::new(), false)
+    }
+
     fn new(target: Target, queue: Vec<u8>, repeats: bool) -> Wire {
         Wire {
             target,
@@ -147,10 +154,10 @@ impl Wire {
     }
 
     /// Whether all is known that can be heard of it.
-    fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         let is_told = match &self.target {
-            Target::Server(_) => true,
             Target::Program(program) => program.is_told(),
+            Target::Server(_) | Target::Timer(_) => true,
         };
         self.ended.is_some() && is_told
     }
@@ -169,8 +176,8 @@ impl Wire {
     /// What its link leads to is a program.
     pub(super) fn program_mut(&mut self) -> Option<&mut Program> {
         match &mut self.target {
-            Target::Server(_) => None,
             Target::Program(program) => Some(program),
+            Target::Server(_) | Target::Timer(_) => None,
         }
     }
 
@@ -203,7 +210,7 @@ impl Wire {
     }
 
     /// It has a link, which was used before if it `was_idle`.
-    pub(super) fn linked(&mut self, was_idle: bool) {
+    pub(crate) fn linked(&mut self, was_idle: bool) {
         (self.reach, self.was_idle) = (Reach::Linked, was_idle);
     }
 
@@ -302,8 +309,13 @@ impl Wire {
         self.was_idle && self.repeats && !self.heard
     }
 
+    /// More of the answer is wanted.
+    pub(crate) fn waits(&mut self) {
+        self.reads = Reads::More;
+    }
+
     /// No more of the answer is wanted at the moment.
-    pub(super) fn rests(&mut self) {
+    pub(crate) fn rests(&mut self) {
         self.reads = Reads::Nothing;
     }
 
@@ -332,7 +344,7 @@ impl Wire {
     fn spares(&self) -> Option<&Spares<Vec<u8>>> {
         match &self.target {
             Target::Server(upstream) => Some(&upstream.buffers),
-            Target::Program(_) => None,
+            Target::Program(_) | Target::Timer(_) => None,
         }
     }
 
@@ -351,7 +363,7 @@ impl Wire {
             return Ok(Received::Bytes(taken));
         }
         // What is left to be heard after the end is how a program has ended.
-        self.reads = Reads::More;
+        self.waits();
         let Some(ended) = self.ended.take() else { return Ok(Received::Nothing) };
         if self.repeat() {
             return Ok(Received::Nothing);
@@ -376,7 +388,7 @@ impl Wire {
     fn broke(&self, error: &io::Error) -> (Failure, String) {
         let why = match self.target {
             Target::Server(_) => format!("the link to its server broke: {error}"),
-            Target::Program(_) => error.to_string(),
+            Target::Program(_) | Target::Timer(_) => error.to_string(),
         };
         (Failure::Gone, why)
     }
@@ -401,7 +413,7 @@ impl Wire {
         let keeps = keeps && is_clean && self.ended.is_none();
         let upstream = match &self.target {
             Target::Server(upstream) => Some(Arc::clone(upstream)),
-            Target::Program(_) => None,
+            Target::Program(_) | Target::Timer(_) => None,
         };
         (upstream, std::mem::take(&mut self.queue), keeps)
     }

@@ -2,11 +2,8 @@
 //! program beside the server, a module, a listing or a file that is coded on the way.
 
 use std::fmt::Debug;
-use std::sync::Arc;
 
 use flyball_http::{Now, OwnedRequest};
-use flyball_sys::owned::Owned;
-use flyball_sys::readiness::Interest;
 
 use super::{Lookup, Service};
 use crate::backend::{Failure, Fill, NoLink, Relay, Went, Wire};
@@ -89,11 +86,8 @@ pub trait Responder: Debug + Send {
         false
     }
 
-    /// Something must be waited for before it can go on: a descriptor if one is named, its link if
-    /// it has one, or else the client.
-    fn awaited(&mut self, _: &Now) -> Option<(Arc<Owned>, Interest)> {
-        None
-    }
+    /// It is waited for: its link if it has one, or else the client.
+    fn waits(&mut self, _: &Now) {}
 
     /// It is not waited for: the next move is the client's.
     fn rests(&mut self) {}
@@ -201,9 +195,8 @@ impl Responder for Relay {
         self.led_to_closed
     }
 
-    fn awaited(&mut self, now: &Now) -> Option<(Arc<Owned>, Interest)> {
+    fn waits(&mut self, now: &Now) {
         self.waits(now);
-        None
     }
 
     fn rests(&mut self) {

@@ -10,13 +10,10 @@ use flyball_http::{Body, Now, OwnedRequest, Segment, Status};
 use flyball_module::abi::WAIT_MS_MAX;
 use flyball_module::{Pending, Turn, Wake};
 use flyball_sys::disk::{Compute, Done, Op};
-use flyball_sys::owned::Owned;
-use flyball_sys::readiness::Interest;
-use flyball_sys::timer::Timer;
 
 use super::responder::{Responder, Role, Wants};
 use super::{FilePart, Lookup, Service};
-use crate::backend::{BODY_QUEUED_MAX, Went};
+use crate::backend::{BODY_QUEUED_MAX, NoLink, Went, Wire};
 use crate::entry::File;
 use crate::modules::{BodyQueue, Called, Caller, Draft, FileWish, Mounted};
 use crate::plan::Plan;
@@ -115,7 +112,7 @@ enum Next {
     /// It is called when there is room.
     Room,
     /// It is called at this time, in monotonic milliseconds.
-    Time(u64, Option<Timer>),
+    Time(u64, Option<Box<Wire>>),
     /// It has said all.
     Nothing,
     /// There is no more, although it has not said all.
@@ -252,9 +249,8 @@ impl Running {
             Next::Body => self.news,
             Next::Room => wants.piece,
             Next::Time(at, timer) => {
-                let due = now.ms() >= *at || timer.as_ref().is_some_and(Timer::has_fired);
+                let due = now.ms() >= *at || timer.as_ref().is_some_and(|one| one.has_ended());
                 if due {
-                    // A timer tells only once that it has fired.
                     self.next = Next::Call;
                 }
                 due
@@ -263,10 +259,10 @@ impl Running {
         }
     }
 
-    /// Without one, because descriptors are out, the connection ends.
     fn set_timer(&mut self, now: &Now) {
         if let Next::Time(at, timer @ None) = &mut self.next {
-            *timer = Timer::after_ms(at.saturating_sub(now.ms())).ok();
+            let ms = at.saturating_sub(now.ms());
+            *timer = Some(Box::new(Wire::to_timer(ms)));
         }
     }
 
@@ -475,9 +471,33 @@ impl Responder for Running {
         Some(service.module_answer(self.site, &self.request.request(), draft, body))
     }
 
-    fn awaited(&mut self, _: &Now) -> Option<(Arc<Owned>, Interest)> {
+    fn waits(&mut self, _: &Now) {
+        if let Some(timer) = self.wire_mut() {
+            timer.waits();
+        }
+    }
+
+    fn rests(&mut self) {
+        if let Some(timer) = self.wire_mut() {
+            timer.rests();
+        }
+    }
+
+    fn wire(&self) -> Option<&Wire> {
         let Next::Time(_, timer) = &self.next else { return None };
-        timer.as_ref().map(|timer| (Arc::clone(timer.descriptor()), Interest::READ))
+        timer.as_deref()
+    }
+
+    fn wire_mut(&mut self) -> Option<&mut Wire> {
+        let Next::Time(_, timer) = &mut self.next else { return None };
+        timer.as_deref_mut()
+    }
+
+    /// Without a timer, because descriptors are out, its deadline ends the wait, a little later.
+    fn linked(&mut self, _: Result<bool, NoLink>, _: &Now) {
+        if let Some(timer) = self.wire_mut() {
+            timer.linked(false);
+        }
     }
 
     fn deadline(&self) -> u64 {
