@@ -53,13 +53,13 @@ fn a_server_ends_a_soak_with_what_it_began_with() {
     let admin = format!("unix:{}", directory.path().join("admin").display());
     let settings = format!("admin = \"{admin}\"\ndrain = \"2s\"\n");
     let Some(mut soaked) = Besieged::start("sped", &settings) else { return };
-    let (counts, processes) = (Counts::default(), soaked.processes().len());
+    let (counts, processes) = (Counts::default(), soaked.server.processes().len());
     let soak = |soaked: &Besieged, changes: u32, part: u32| {
         run(soaked, &admin, &counts, changes, time * part / 12);
         // Clients have gone; an old generation that was left ends with its last connection.
-        let settled = || (soaked.processes().len() == processes).then_some(());
+        let settled = || (soaked.server.processes().len() == processes).then_some(());
         let found = wait::until(wait::DEADLINE, settled);
-        assert!(found.is_some(), "{} processes, not {processes}", soaked.processes().len());
+        assert!(found.is_some(), "{} processes, not {processes}", soaked.server.processes().len());
         soaked.await_processes();
         (soaked.descriptors_taken(), soaked.memory_taken())
     };

@@ -13,6 +13,9 @@ const NARROW_BYTES: usize = 128 * 1024;
 /// What it reads at once.
 const SIP_BYTES: usize = 8 * 1024;
 
+/// How long nothing happens.
+const IDLE: Duration = Duration::from_secs(1);
+
 /// How often a server stands still during one download.
 const STANDSTILLS: usize = 4;
 
@@ -130,6 +133,24 @@ pub(crate) fn a_half_closed_client_that_reads_nothing_holds_up_no_other(mount: &
     }
     large_at(0, &client.take(LARGE_BYTES));
     client.expect_closed();
+}
+
+/// Such a wait comes back at once, room or not: one that is begun again each time never sleeps.
+pub(crate) fn a_half_closed_client_that_reads_nothing_keeps_no_processor_busy(mount: &Mount) {
+    for mode in ["copy", "sendfile"] {
+        let settings = "workers = 1\nsend.buffer = \"64KiB\"\n";
+        let server = mount.start(&format!("{settings}send.mode = \"{mode}\"\n"));
+        let mut client = Client::connect_narrow(server.address(), NARROW_BYTES);
+        client.send(get("/large.bin"));
+        client.half_close();
+        assert_eq!(client.response_head().status(), 200);
+        let before = server.processor_time();
+        wait::dawdle(IDLE);
+        let taken = server.processor_time().saturating_sub(before);
+        assert!(taken < IDLE / 5, "{mode}: {taken:?} of a processor in {IDLE:?}");
+        large_at(0, &client.take(LARGE_BYTES));
+        client.expect_closed();
+    }
 }
 
 /// What waits for room in a thread of the kernel's own is interrupted when the process is stopped.

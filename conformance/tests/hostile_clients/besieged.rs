@@ -57,8 +57,9 @@ impl Besieged {
     /// Waits until all workers are there and the server opens and closes nothing any more.
     pub fn await_processes(&self) {
         let all = 1 + self.server.workers();
-        let begun = wait::until(wait::DEADLINE, || (self.processes().len() >= all).then_some(()));
-        assert!(begun.is_some(), "{} processes are not {all}", self.processes().len());
+        let begun =
+            wait::until(wait::DEADLINE, || (self.server.processes().len() >= all).then_some(()));
+        assert!(begun.is_some(), "{} processes are not {all}", self.server.processes().len());
         let (mut before, mut alike) = (0, 0);
         wait::until(wait::DEADLINE, || {
             let now = self.open();
@@ -102,7 +103,7 @@ impl Besieged {
     }
 
     fn used(&self) -> u64 {
-        self.processes().into_iter().filter_map(anonymous_bytes).sum()
+        self.server.processes().into_iter().filter_map(anonymous_bytes).sum()
     }
 
     /// Descriptors but those of files, which the caches keep as many of as they may.
@@ -114,41 +115,8 @@ impl Besieged {
             let table = fs::read_dir(format!("/proc/{id}/fd"));
             table.map_or(0, |table| table.flatten().filter(is_counted).count())
         };
-        self.processes().into_iter().map(count).sum()
+        self.server.processes().into_iter().map(count).sum()
     }
-
-    /// The master and everybody below it.
-    pub fn processes(&self) -> Vec<u32> {
-        let mut found = vec![self.server.pid()];
-        let mut at = 0;
-        while at < found.len() {
-            found.extend(children(found[at]));
-            at += 1;
-        }
-        found
-    }
-
-    /// Time of a processor that they have taken until now. Those that ended count with the master.
-    pub fn processor_time(&self) -> Duration {
-        self.processes().into_iter().map(processor_time).sum()
-    }
-}
-
-/// User and system time of a process and of its children that ended.
-fn processor_time(process: u32) -> Duration {
-    /// Milliseconds of a tick, which is 1/100 s to user space on every machine.
-    const TICK_MS: u64 = 10;
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name before them, in brackets, may hold anything.
-    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
-    let ticks: u64 = fields.skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
-    Duration::from_millis(ticks * TICK_MS)
-}
-
-fn children(parent: u32) -> Vec<u32> {
-    let path = format!("/proc/{parent}/task/{parent}/children");
-    let text = fs::read_to_string(path).unwrap_or_default();
-    text.split_whitespace().filter_map(|id| id.parse().ok()).collect()
 }
 
 /// Memory of its own that a process has touched, if it still runs.

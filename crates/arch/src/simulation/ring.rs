@@ -41,7 +41,7 @@ pub(crate) enum Completion {
     Piece(Lent, io::Result<usize>),
     Readable(bool),
     Installed(io::Result<Owned>),
-    Writable,
+    Writable(bool, bool),
     Shut,
     Ready(io::Result<Interest>, bool),
 }
@@ -137,12 +137,18 @@ enum Doing {
     },
     /// A descriptor, and how often it had woken when it was told last.
     Watch(RawFd, Option<u64>),
+    /// One that completes again and again does so when its socket wakes.
     Poll {
         socket: Arc<Owned>,
         interest: Interest,
         again: bool,
+        told: Option<u64>,
     },
-    Room(Arc<OwnedFd>),
+    Room {
+        near: Arc<OwnedFd>,
+        again: bool,
+        told: Option<u64>,
+    },
     Tell(Completion),
 }
 
@@ -220,12 +226,16 @@ impl Ring {
     pub(crate) fn poll(&mut self, socket: Arc<Owned>, token: u64, interest: Interest) {
         match &mut self.real {
             Some(real) => real.poll(socket, token, interest),
-            None => self.start(token, Doing::Poll { socket, interest, again: false }),
+            None => self.start_poll(socket, token, interest, false),
         }
     }
 
     pub(crate) fn poll_room(&mut self, socket: Arc<Owned>, token: u64) {
-        self.start(token, Doing::Poll { socket, interest: Interest::WRITE, again: true });
+        self.start_poll(socket, token, Interest::WRITE, true);
+    }
+
+    fn start_poll(&mut self, socket: Arc<Owned>, token: u64, interest: Interest, again: bool) {
+        self.start(token, Doing::Poll { socket, interest, again, told: None });
     }
 
     pub(crate) fn cancel(&mut self, token: u64) {
@@ -235,7 +245,7 @@ impl Ring {
         self.cancel_all(|flight| {
             let is_held = match &flight.doing {
                 Doing::Receive { own, .. } => *own,
-                doing => !matches!(doing, Doing::Room(_) | Doing::Tell(_)),
+                doing => !matches!(doing, Doing::Room { .. } | Doing::Tell(_)),
             };
             is_held && flight.token == token
         });
@@ -311,8 +321,14 @@ impl Ring {
 
     pub(crate) fn stop(&mut self, token: u64) {
         self.stop_receiving(token);
-        self.cancel_all(|flight| flight.token == token && matches!(flight.doing, Doing::Room(_)));
+        self.stop_waiting_for_room(token);
         self.cancel(token);
+    }
+
+    pub(crate) fn stop_waiting_for_room(&mut self, token: u64) {
+        self.cancel_all(|flight| {
+            flight.token == token && matches!(flight.doing, Doing::Room { .. })
+        });
     }
 
     pub(crate) fn interrupt(&mut self, socket: &Socket) {
@@ -341,8 +357,8 @@ impl Ring {
         self.features.installs
     }
 
-    pub(crate) fn wait_for_room(&mut self, socket: &Socket, token: u64) {
-        self.start(token, Doing::Room(Arc::clone(&socket.near)));
+    pub(crate) fn wait_for_room(&mut self, socket: &Socket, token: u64, again: bool) {
+        self.start(token, Doing::Room { near: Arc::clone(&socket.near), again, told: None });
     }
 
     pub(crate) fn reset_on_close(&mut self, socket: &Socket) {
@@ -434,7 +450,9 @@ impl Ring {
 impl Doing {
     fn is_on(&self, socket: &Arc<OwnedFd>) -> bool {
         match self {
-            Doing::Receive { near, .. } | Doing::Room(near) => Arc::ptr_eq(near, socket),
+            Doing::Receive { near, .. } => Arc::ptr_eq(near, socket),
+            // It ends by its token.
+            Doing::Room { near, again, .. } => !again && Arc::ptr_eq(near, socket),
             Doing::Send { near, .. } => near.as_ref().is_some_and(|near| Arc::ptr_eq(near, socket)),
             _ => false,
         }
@@ -494,7 +512,7 @@ impl Ring {
             Doing::Read { lent, .. } => Completion::Piece(lent, Err(error())),
             Doing::Watch(..) => Completion::Readable(false),
             Doing::Poll { .. } => Completion::Ready(Err(error()), false),
-            Doing::Room(_) => Completion::Writable,
+            Doing::Room { .. } => Completion::Writable(true, false),
             Doing::Tell(completion) => completion,
         };
         Some((completion, false))
@@ -538,17 +556,18 @@ impl Ring {
                 *told = if state.read { Some(wakes) } else { *told };
                 is_ready.then_some((Completion::Readable(true), true))
             }
-            Doing::Poll { socket, interest, again } => {
-                let source = world.source(socket.as_raw_fd())?;
-                let (state, _) = world.state(source)?;
+            Doing::Poll { socket, interest, again, told } => {
+                let (state, wakes) = world.state(world.source(socket.as_raw_fd())?)?;
                 let (read, write) = (state.read || state.hangup, state.write || state.hangup);
                 let ready = Interest { read, write };
-                let is_ready = read && interest.read || write && interest.write;
-                is_ready.then_some((Completion::Ready(Ok(ready), *again), *again))
+                let is_ready = read && interest.read || write && interest.write || state.ended;
+                let is_news = is_ready && wakes_again(told, wakes, *again);
+                is_news.then_some((Completion::Ready(Ok(ready), *again), *again))
             }
-            Doing::Room(near) => {
-                let at = line(world, near)?;
-                world.lines[at].state().write.then_some((Completion::Writable, false))
+            Doing::Room { near, again, told } => {
+                let (state, wakes) = world.state(Source::Line(line(world, near)?))?;
+                let is_news = (state.write || state.ended) && wakes_again(told, wakes, *again);
+                is_news.then_some((Completion::Writable(state.write, *again), *again))
             }
             Doing::Tell(_) => {
                 let Doing::Tell(completion) =
@@ -619,6 +638,11 @@ impl Ring {
         }
         Some((Completion::Sent(std::mem::take(outgoing), result, closed), false))
     }
+}
+
+/// Whether what is ready is told: where it is told again and again, once each time that it wakes.
+fn wakes_again(told: &mut Option<u64>, wakes: u64, again: bool) -> bool {
+    told.replace(wakes) != Some(wakes) || !again
 }
 
 fn line(world: &World, near: &OwnedFd) -> Option<usize> {

@@ -32,8 +32,9 @@ pub enum Completion {
     Readable(bool),
     /// A descriptor of the process's own for a socket that the ring owns.
     Installed(io::Result<Owned>),
-    /// There is room in a socket, or it is of no use any more.
-    Writable,
+    /// Whether there is room in a socket, or it is of no use any more; without room its client has
+    /// closed its side. Whether the wait goes on.
+    Writable(bool, bool),
     /// The write side is shut down.
     Shut,
     /// What a polled descriptor is ready for; after a hang-up or an error, everything. Whether the
@@ -133,7 +134,10 @@ pub(super) fn complete_unheld(
         Kind::Quiet => return,
         Kind::Unacknowledged => Completion::Unacknowledged(result_of(entry).unwrap_or(0) as u64),
         Kind::Install => Completion::Installed(own(result_of(entry)).map(Owned::from)),
-        Kind::Room => Completion::Writable,
+        Kind::Room => {
+            let has_room = result_of(entry).map_or(true, |found| interest(found).write);
+            Completion::Writable(has_room, cqueue::more(entry.flags()))
+        }
         Kind::Shut => Completion::Shut,
         Kind::Receive => {
             let provided = cqueue::buffer_select(entry.flags());

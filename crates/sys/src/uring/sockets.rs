@@ -210,8 +210,7 @@ impl Ring {
     /// Makes what is under way for this token complete, and leaves the connection as it is.
     pub fn stop(&mut self, token: u64) {
         self.stop_receiving(token);
-        let entry = opcode::AsyncCancel::new(Kind::Room.with(token)).build();
-        self.start_unheld(entry, Kind::Quiet, 0);
+        self.stop_waiting_for_room(token);
         self.cancel(token);
     }
 
@@ -248,11 +247,18 @@ impl Ring {
         true
     }
 
-    /// Starts waiting for room in the socket.
-    pub fn wait_for_room(&mut self, socket: &Socket, token: u64) {
+    /// Starts waiting for room in the socket: once, or `repeatedly` until it is stopped, where its
+    /// client has closed its side; see [`Ring::poll_room`].
+    pub fn wait_for_room(&mut self, socket: &Socket, token: u64, repeatedly: bool) {
         let events = libc::POLLOUT as u32;
-        let entry = opcode::PollAdd::new(socket.fd(), events).build();
+        let entry = opcode::PollAdd::new(socket.fd(), events).multi(repeatedly).build();
         self.start_unheld(entry.flags(fixed(socket.direct)), Kind::Room, token);
+    }
+
+    /// Stops waiting for room: it completes once more.
+    pub fn stop_waiting_for_room(&mut self, token: u64) {
+        let entry = opcode::AsyncCancel::new(Kind::Room.with(token)).build();
+        self.start_unheld(entry, Kind::Quiet, 0);
     }
 
     /// Lets the closing that follows at once reset the connection. Direct sockets are only used

@@ -9,7 +9,7 @@ use flyball_http::out::{Front, Memory};
 use flyball_site::{Out, Plan};
 use flyball_sys::disk::{Done, Op};
 
-use super::slot::{Purpose, Receiving, Reference, Slot};
+use super::slot::{Purpose, Receiving, Reference, RoomWait, Slot};
 use crate::awaited::{Awaited, BACKEND};
 use crate::desk::Desk;
 use crate::kernel::net;
@@ -261,10 +261,7 @@ impl Operations {
         let sent = transmit_reference(socket, &mut slot.connection, desk);
         let blocks = net::set_nonblocking(socket, false);
         match sent {
-            Some(Sent::Full) => {
-                self.ring.wait_for_room(&slot.socket, token.bits());
-                slot.output.waits_for_room = true;
-            }
+            Some(Sent::Full) => self.wait_for_room(slot, token),
             Some(Sent::Failed(reason)) => slot.connection.send_failed(reason, desk),
             _ if blocks.is_err() => slot.connection.abort(CloseReason::ClientGone),
             _ => {}
@@ -273,6 +270,29 @@ impl Operations {
             slot.output.reference = Reference::No;
         }
         sent.map(|_| !slot.output.waits_for_room)
+    }
+
+    /// Sends no more before there is room in the socket.
+    fn wait_for_room(&mut self, slot: &mut Slot, token: Token) {
+        slot.output.waits_for_room = true;
+        if slot.output.room_wait == RoomWait::No {
+            self.ring.wait_for_room(&slot.socket, token.bits(), false);
+            slot.output.room_wait = RoomWait::Once;
+        }
+    }
+
+    /// A wait for room tells something. Where there is none, the client has closed its side: it
+    /// waits until there is some.
+    fn room_told(&mut self, slot: &mut Slot, token: Token, has_room: bool, more: bool) {
+        if !more {
+            slot.output.room_wait = RoomWait::No;
+        }
+        slot.output.waits_for_room &= !has_room;
+        let waits = slot.output.waits_for_room && slot.ending.over.is_none();
+        if waits && slot.output.room_wait == RoomWait::No {
+            self.ring.wait_for_room(&slot.socket, token.bits(), true);
+            slot.output.room_wait = RoomWait::Repeatedly;
+        }
     }
 
     /// What a body, a backend or the end was waited for is there.
@@ -290,7 +310,7 @@ impl Operations {
                 slot.output.reference = Reference::Installed(installed);
             }
             Completion::Installed(Err(_)) => slot.output.reference = Reference::Never,
-            Completion::Writable => slot.output.waits_for_room = false,
+            Completion::Writable(has_room, more) => self.room_told(slot, token, has_room, more),
             Completion::Shut => slot.ending.shutting = false,
             // Its backend is ready, or the wait for it was ended.
             Completion::Ready(..) => slot.backend.completed(),
@@ -310,7 +330,10 @@ impl Operations {
         let then = if ends && !slot.ending.apart && outgoing.len() <= CLOSING_BYTES_MAX {
             // An operation that is under way would keep the socket open.
             self.stop_receiving(slot, token);
-            if slot.input.receiving == Receiving::Once { Then::Nothing } else { Then::Close }
+            match (slot.input.receiving, slot.output.room_wait) {
+                (Receiving::Once, _) | (_, RoomWait::Repeatedly) => Then::Nothing,
+                _ => Then::Close,
+            }
         } else if complete || self.gather_max == 1 {
             Then::Nothing
         } else {
@@ -373,8 +396,7 @@ impl Operations {
             Err(error) if uring::is_undone(&error) => {}
             // The kernel gives up waiting for room where the client has closed its side.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.ring.wait_for_room(&slot.socket, token.bits());
-                slot.output.waits_for_room = true;
+                self.wait_for_room(slot, token);
             }
             Err(_) => slot.connection.abort(CloseReason::ClientGone),
         }
@@ -517,6 +539,9 @@ impl Operations {
             self.ring.stop(token.bits());
         } else if !slot.ending.closed {
             self.ring.interrupt(&slot.socket);
+            if slot.output.room_wait == RoomWait::Repeatedly {
+                self.ring.stop_waiting_for_room(token.bits());
+            }
         }
     }
 
@@ -593,7 +618,7 @@ fn arrange(found: &mut [(u64, Completion)], order: CompletionOrder) {
 /// The queue that a completion belongs to: writes, reads, accepts.
 fn queue_of(completion: &Completion) -> usize {
     match completion {
-        Completion::Sent(..) | Completion::Writable | Completion::Shut => 0,
+        Completion::Sent(..) | Completion::Writable(..) | Completion::Shut => 0,
         Completion::Connected(..) => 2,
         _ => 1,
     }
@@ -625,7 +650,7 @@ mod tests {
                 (2, Completion::Connected(Err(refused()), true)),
                 (3, Completion::Sent(Box::default(), Ok(1), false)),
                 (4, Completion::Received(Err(refused()), false)),
-                (5, Completion::Writable),
+                (5, Completion::Writable(true, false)),
             ];
             arrange(&mut found, order);
             found.into_iter().map(|(token, _)| token).collect::<Vec<_>>()

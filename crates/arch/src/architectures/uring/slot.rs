@@ -58,6 +58,18 @@ pub(super) enum Reference {
     Never,
 }
 
+/// The wait for room in the socket that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RoomWait {
+    /// None.
+    No,
+    /// It completes once.
+    Once,
+    /// It goes on by itself: the client has closed its side, of which a wait that completes once
+    /// tells at once, room or not.
+    Repeatedly,
+}
+
 /// What comes in.
 pub(super) struct Input {
     pub(super) receiving: Receiving,
@@ -77,8 +89,9 @@ pub(super) struct Output {
     pub(super) kept: bool,
     /// Why the body cannot be sent to its end, while a part of it is being sent.
     pub(super) cut: Option<CloseReason>,
-    /// Room in the socket is waited for.
+    /// Nothing more is sent before there is room in the socket.
     pub(super) waits_for_room: bool,
+    pub(super) room_wait: RoomWait,
     pub(super) pieces: Option<Box<Pieces>>,
     pub(super) reference: Reference,
 }
@@ -133,6 +146,7 @@ impl Slot {
                 kept: false,
                 cut: None,
                 waits_for_room: false,
+                room_wait: RoomWait::No,
                 pieces: None,
                 reference: Reference::No,
             },
@@ -163,8 +177,8 @@ impl Slot {
 
     pub(super) fn is_busy(&self) -> bool {
         let receiving = self.input.receiving != Receiving::No;
-        let referring =
-            self.output.waits_for_room || matches!(self.output.reference, Reference::Wanted);
+        let referring = self.output.room_wait != RoomWait::No
+            || matches!(self.output.reference, Reference::Wanted);
         let ending = self.ending.asking || self.ending.shutting;
         receiving || self.output.sending || referring || ending || self.on_disk.is_some()
     }
