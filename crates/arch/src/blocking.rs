@@ -28,7 +28,7 @@ use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive};
 use crate::kernel::{clock, net, readiness};
 use crate::limits::ACCEPT_PAUSE_MS;
-use crate::links::{Held, Pool, Unwatched};
+use crate::links::{Blocking, Held, Pool, blocking};
 use crate::room::Yields;
 use crate::transmit::{Sent, reset_if_cut_short, transmit};
 use crate::worker::{BLOCKING_TICK_MS, Order, Worker};
@@ -433,8 +433,7 @@ impl<'a> Thread<'a> {
     /// One connection, to its end or to the drain deadline. Blocks.
     pub(crate) fn serve(&mut self, socket: &Owned, peer: SocketAddr) {
         let connection = Connection::new(peer, &self.desk);
-        let mut line =
-            Line { socket, connection, ready: Ready::default(), link: None, quiet: false };
+        let mut line = Line::new(socket, connection);
         let (mut drained, mut looked) = (None, false);
         let reason = loop {
             let turn = line.turn(&mut self.desk);
@@ -451,10 +450,13 @@ impl<'a> Thread<'a> {
             let ends = self.shall_end(&turn, &line.connection);
             // Not where a call has timed out: a client that drips never lets one.
             let is_late = self.desk.now.ms() >= line.connection.deadline();
-            if (ends.is_some() || is_late) && wants_input(&turn) && !looked {
+            if (ends.is_some() || is_late) && !looked {
                 // What has come counts, although it was not read.
                 looked = true;
-                line.receive_now(&mut self.desk);
+                blocking::told(&mut line.link);
+                if wants_input(&turn) {
+                    line.receive_now(&mut self.desk);
+                }
                 continue;
             }
             looked = false;
@@ -548,6 +550,10 @@ struct Line<'a> {
     link: Held,
     /// Nothing came for a while: no buffer is held while more is waited for.
     quiet: bool,
+    /// Since when its backend is waited for, in monotonic milliseconds.
+    asked_ms: Option<u64>,
+    /// Its client has sent more than is wanted: its leaving is not seen behind that.
+    sends_ahead: bool,
 }
 
 /// A thread's way to work on its connection: it sends and does disk work in calls that block, and
@@ -570,7 +576,7 @@ impl Port for LinePort<'_> {
     }
 
     fn link(&mut self) -> (&mut Held, impl Pool) {
-        (self.link, Unwatched)
+        (self.link, Blocking)
     }
 
     /// Sending may wait for a client that first sends all it has.
@@ -597,7 +603,12 @@ impl Port for LinePort<'_> {
     }
 }
 
-impl Line<'_> {
+impl<'a> Line<'a> {
+    fn new(socket: &'a Owned, connection: Connection) -> Line<'a> {
+        let (ready, link) = (Ready::default(), None);
+        Line { socket, connection, ready, link, quiet: false, asked_ms: None, sends_ahead: false }
+    }
+
     fn turn(&mut self, desk: &mut Desk) -> Turn {
         let Line { socket, connection, ready, link, .. } = self;
         drive(&mut LinePort { socket, ready, link }, connection, desk)
@@ -613,13 +624,17 @@ impl Line<'_> {
             (interest, awaited) if self.connection.is_relayed() => {
                 self.await_room(interest, awaited, desk);
             }
-            // The call has waited.
-            _ => self.look_around(desk),
+            // The call has waited, and a backend may have said something meanwhile.
+            _ => {
+                blocking::told(&mut self.link);
+                self.look_around(desk);
+            }
         }
     }
 
     /// Blocks in the call while reading is all that is wanted.
     fn receive(&mut self, desk: &mut Desk) {
+        self.asked_ms = None;
         self.connection.rest(desk);
         desk.publish_when_due();
         desk.show(Some(self.connection.standing()));
@@ -646,7 +661,7 @@ impl Line<'_> {
     }
 
     fn received(&mut self, received: io::Result<usize>, desk: &mut Desk) {
-        self.quiet = false;
+        (self.quiet, self.sends_ahead) = (false, false);
         match received {
             Ok(0) => self.connection.eof(desk),
             Ok(n) => self.connection.received(n, desk),
@@ -684,20 +699,36 @@ impl Line<'_> {
         self.connection.rest(desk);
         desk.publish_when_due();
         desk.show(Some(self.connection.standing()));
-        // Behind the next request of a client that sends ahead its leaving is not seen.
-        let sends = !awaited.reads && Client::look(self.socket) == Client::Sends;
-        let client = if sends { Interest::NONE } else { Interest::READ };
+        let asked_ms = *self.asked_ms.get_or_insert(desk.now.ms());
+        let is_answer = !awaited.reads && awaited.interest == Interest::READ;
+        if let Some(link) = self.link.as_mut().filter(|link| link.blocks && is_answer)
+            && desk.now.ms() < asked_ms + BLOCKING_TICK_MS
+        {
+            // Most answers come soon. Meanwhile nothing is known of the client.
+            blocking::receive(link, &mut self.connection);
+            return desk.tick();
+        }
+        let is_ahead = self.sends_ahead && !awaited.reads;
+        let client = if is_ahead { Interest::NONE } else { Interest::READ };
         let two = [(self.socket.as_fd(), client), (awaited.descriptor.as_fd(), awaited.interest)];
         let ready = net::wait_for_two(two, desk.wait_ms(BLOCKING_TICK_MS));
         desk.tick();
-        match ready {
-            Ok([true, _]) if awaited.reads => self.receive_now(desk),
+        let Ok([by_client, by_backend]) = ready else {
+            return self.connection.abort(CloseReason::SocketError);
+        };
+        if by_backend {
+            blocking::told(&mut self.link);
+        }
+        match by_client {
+            false => {}
+            true if awaited.reads => self.receive_now(desk),
             // Of one that sends ahead only that both directions have ended is told.
-            Ok([true, _]) if sends || Client::look(self.socket) == Client::Left => {
-                self.connection.client_left(desk);
-            }
-            Ok(_) => {}
-            Err(_) => self.connection.abort(CloseReason::SocketError),
+            true if is_ahead => self.connection.client_left(desk),
+            true => match Client::look(self.socket) {
+                Client::Left => self.connection.client_left(desk),
+                Client::Sends => self.sends_ahead = true,
+                Client::Waits => {}
+            },
         }
     }
 
@@ -714,11 +745,15 @@ impl Line<'_> {
         };
         desk.tick();
         match ready {
-            Ok([true, _]) if client.read => {
-                self.ready.write = true;
-                self.receive_now(desk);
+            Ok([by_client, by_backend]) => {
+                if by_backend {
+                    blocking::told(&mut self.link);
+                }
+                if by_client && client.read {
+                    self.ready.write = true;
+                    self.receive_now(desk);
+                }
             }
-            Ok(_) => {}
             Err(_) => self.connection.abort(CloseReason::SocketError),
         }
     }

@@ -8,3 +8,6 @@ pub(crate) const WAIT_MS_MAX: u64 = 500;
 
 /// How long accepting stops after descriptors ran out, in milliseconds, if none is freed before.
 pub(crate) const ACCEPT_PAUSE_MS: u64 = 250;
+
+/// How long a blocking call may take before its thread looks at the time, in milliseconds.
+pub const BLOCKING_TICK_MS: u64 = 500;

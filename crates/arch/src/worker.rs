@@ -21,8 +21,7 @@ use crate::settings::Settings;
 use crate::shared_state::SharedState;
 pub use flyball_conn::Order;
 
-/// How long a blocking call may take before its thread looks at the time, in milliseconds.
-pub const BLOCKING_TICK_MS: u64 = 500;
+pub use crate::limits::BLOCKING_TICK_MS;
 
 /// One worker.
 #[derive(Debug)]

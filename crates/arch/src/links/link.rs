@@ -1,6 +1,6 @@
 //! A link to what answers, as the thread has it that drives its connection.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 use flyball_conn::{Connection, Context, LinkNeed, Needs, Watch};
@@ -30,6 +30,8 @@ pub(crate) struct Link {
     pub(crate) hangup: bool,
     /// Where the loop watches it, which tells of each change then.
     pub(crate) watched: Option<Token>,
+    /// A thread may wait in the receive: what it is told next is told as long as that is there.
+    pub(crate) blocks: bool,
 }
 
 /// What is at its other end.
@@ -64,8 +66,8 @@ impl Link {
     }
 
     fn new(socket: Arc<Owned>, end: End) -> Box<Link> {
-        let (read, write, hangup, watched) = (false, true, false, None);
-        Box::new(Link { socket, end, read, write, hangup, watched })
+        let (read, write, hangup, watched, blocks) = (false, true, false, None, false);
+        Box::new(Link { socket, end, read, write, hangup, watched, blocks })
     }
 
     /// The server that it leads to.
@@ -138,9 +140,10 @@ impl Link {
         Interest::READ
     }
 
-    /// Sends what waits.
+    /// Sends what waits. Never blocks.
     fn send(&mut self, connection: &mut Connection) {
-        let sent = net::send(&*self.socket, connection.link_outgoing(), false);
+        let slices = [IoSlice::new(connection.link_outgoing())];
+        let sent = net::send_gather_now(&*self.socket, &slices, false);
         match &sent {
             // An answer cannot be there yet.
             Ok(_) => self.read = self.hangup,
@@ -152,13 +155,14 @@ impl Link {
     }
 
     /// Receives once. A read that does not fill the space has emptied the socket; where the end of
-    /// the stream is not told apart, that may be there still.
+    /// the stream is not told apart, that may be there still. Never blocks.
     fn receive(&mut self, connection: &mut Connection) {
         let space = connection.link_space();
         let room = space.len();
-        let received = net::recv(&*self.socket, space);
+        let received = net::recv_now(&*self.socket, space);
+        let is_told = self.watched.is_some() || self.blocks;
         self.read = match &received {
-            Ok(n) => *n == room || self.hangup || self.watched.is_none(),
+            Ok(n) => *n == room || self.hangup || !is_told,
             Err(error) => !is_transient(error),
         };
         connection.link_received(received);

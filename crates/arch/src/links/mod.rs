@@ -1,12 +1,14 @@
 //! Links to what answers: servers that speak FastCGI or SCGI, and CGI programs. A connection says
 //! what it wants of its link, and the thread that drives it has the link.
 
+pub(crate) mod blocking;
 pub(crate) mod link;
 mod places;
 mod program;
 mod shared;
 mod watched;
 
+pub(crate) use blocking::Blocking;
 pub(crate) use link::{Held, Moved, Pool, Unwatched};
 pub use shared::Upstreams;
 pub(crate) use watched::{LINK, Links, LinksOf};

@@ -168,10 +168,6 @@ pub(crate) mod net {
         received.unwrap_or_else(|| flyball_sys::net::recv_now(socket, buffer))
     }
 
-    pub(crate) fn send(socket: impl AsFd, buffer: &[u8], more: bool) -> io::Result<usize> {
-        send_gather(socket, &[IoSlice::new(buffer)], more)
-    }
-
     pub(crate) fn wait_for_two(
         two: [(BorrowedFd<'_>, Interest); 2],
         timeout_ms: u64,
