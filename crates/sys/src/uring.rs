@@ -12,6 +12,7 @@ mod registered;
 mod restrictions;
 mod sockets;
 
+use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
@@ -66,6 +67,7 @@ enum Held {
     Piece { _file: Arc<Descriptor>, lent: Lent },
     Watch,
     Poll { _socket: Arc<Owned> },
+    Events { _socket: Arc<Owned> },
 }
 
 struct Flight {
@@ -94,6 +96,8 @@ pub struct Ring {
     failed: Option<i32>,
     flights: Vec<Option<Flight>>,
     free: Vec<u32>,
+    /// Where those are among them that tell of events, by their tokens.
+    polled: HashMap<u64, u32>,
     features: Features,
     buffers: Option<Buffers>,
     chunks: Option<Chunks>,
@@ -170,6 +174,7 @@ impl Ring {
             failed: None,
             flights: Vec::new(),
             free: Vec::new(),
+            polled: HashMap::new(),
             features: Features::NONE,
             buffers: None,
             chunks: None,
@@ -192,14 +197,7 @@ impl Ring {
 
     /// Waits once for a socket to be ready for what `interest` says.
     pub fn poll(&mut self, socket: Arc<Owned>, token: u64, interest: Interest) {
-        let mut flags = 0;
-        if interest.read {
-            flags |= libc::POLLIN as u32;
-        }
-        if interest.write {
-            flags |= libc::POLLOUT as u32;
-        }
-        let entry = opcode::PollAdd::new(Fd(socket.as_raw_fd()), flags).build();
+        let entry = opcode::PollAdd::new(Fd(socket.as_raw_fd()), flags(interest)).build();
         self.start(entry, token, Held::Poll { _socket: socket });
     }
 
@@ -212,6 +210,25 @@ impl Ring {
         self.start(entry, token, Held::Poll { _socket: socket });
     }
 
+    /// Tells of each change of a socket, as an event mechanism by edges does, until that is stopped
+    /// or says otherwise. What is told may be true no more when it is looked at.
+    pub fn poll_events(&mut self, socket: Arc<Owned>, token: u64, interest: Interest) {
+        let entry = opcode::PollAdd::new(Fd(socket.as_raw_fd()), flags(interest)).multi(true);
+        let index = self.start(entry.build(), token, Held::Events { _socket: socket });
+        self.polled.insert(token, index);
+    }
+
+    /// Tells no more of the socket of this token; that completes once more.
+    pub fn stop_events(&mut self, token: u64) {
+        let Some(index) = self.polled.remove(&token) else { return };
+        let flight = self.flights[index as usize].as_ref();
+        let is_same = |one: &Flight| matches!(one.held, Held::Events { .. }) && one.token == token;
+        if flight.is_some_and(is_same) {
+            let entry = opcode::AsyncCancel::new(u64::from(index)).build();
+            self.push(&entry.user_data(NOBODY));
+        }
+    }
+
     /// Ends what was started with this token: each operation completes once more.
     pub fn cancel(&mut self, token: u64) {
         for index in 0..self.flights.len() {
@@ -222,13 +239,14 @@ impl Ring {
         }
     }
 
-    fn start(&mut self, entry: Entry, token: u64, held: Held) {
+    fn start(&mut self, entry: Entry, token: u64, held: Held) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.flights.push(None);
             (self.flights.len() - 1) as u32
         });
         self.flights[index as usize] = Some(Flight { token, held });
         self.push(&entry.user_data(u64::from(index)));
+        index
     }
 
     /// Starts an operation that names no memory.
@@ -355,6 +373,11 @@ impl Ring {
             _ => Ok(()),
         }
     }
+}
+
+fn flags(interest: Interest) -> u32 {
+    let flag = |wanted, flag: libc::c_short| if wanted { flag as u32 } else { 0 };
+    flag(interest.read, libc::POLLIN) | flag(interest.write, libc::POLLOUT)
 }
 
 /// True when the kernel may take the same submission later.

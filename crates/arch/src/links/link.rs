@@ -369,15 +369,16 @@ pub(crate) fn moves(
 }
 
 /// A turn of a ring's connection begins: what is waited for may have come.
-pub(crate) fn woke(held: &mut Held) {
+pub(crate) fn woke(pool: &mut dyn Pool, held: &mut Held) {
     if let Some(link) = held {
-        Unwatched.woke(link);
+        pool.woke(link);
     }
 }
 
 /// Does what a connection needs of its link, as far as that goes at once; false when that is
 /// nothing.
 pub(crate) fn serve(
+    pool: &mut dyn Pool,
     held: &mut Held,
     needs: &Needs,
     connection: &mut Connection,
@@ -385,11 +386,11 @@ pub(crate) fn serve(
 ) -> bool {
     match (needs.link, &needs.watch) {
         (Some(need), _) => {
-            manage(&mut Unwatched, held, need, connection, (upstreams, cx));
+            manage(pool, held, need, connection, (upstreams, cx));
             true
         }
         (None, Some(Watch { interest, .. })) => {
-            let moved = moves(&mut Unwatched, held, *interest, connection, true, (upstreams, cx));
+            let moved = moves(pool, held, *interest, connection, true, (upstreams, cx));
             moved != Moved::Nothing
         }
         _ => false,

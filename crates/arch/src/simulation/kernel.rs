@@ -234,7 +234,8 @@ pub(crate) mod net {
     pub(crate) fn has_input(socket: impl AsFd) -> Option<bool> {
         let has = on_line(&socket, |world, at| {
             world.called();
-            world.lines[at].has_input()
+            let is_closed = world.fault.ends_rest() && world.is_at_rest(Source::Line(at));
+            if is_closed { Some(false) } else { world.lines[at].has_input() }
         });
         has.unwrap_or_else(|| flyball_sys::net::has_input(socket))
     }

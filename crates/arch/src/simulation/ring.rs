@@ -12,7 +12,7 @@ use flyball_sys::disk::{Done, Op};
 use flyball_sys::file;
 use flyball_sys::net::Address;
 use flyball_sys::owned::Owned;
-use flyball_sys::readiness::Interest;
+use flyball_sys::readiness::{Event, Interest};
 use flyball_sys::uring as machine;
 pub(crate) use flyball_sys::uring::{Features, Mode, Then, defers, is_out_of_buffers, is_undone};
 
@@ -44,6 +44,7 @@ pub(crate) enum Completion {
     Writable(bool, bool),
     Shut,
     Ready(io::Result<Interest>, bool),
+    Event(io::Result<Event>, bool),
 }
 
 /// A connection that a ring owns.
@@ -144,6 +145,12 @@ enum Doing {
         again: bool,
         told: Option<u64>,
     },
+    Events {
+        socket: Arc<Owned>,
+        token: u64,
+        interest: Interest,
+        told: Option<u64>,
+    },
     Room {
         near: Arc<OwnedFd>,
         again: bool,
@@ -232,6 +239,16 @@ impl Ring {
 
     pub(crate) fn poll_room(&mut self, socket: Arc<Owned>, token: u64) {
         self.start_poll(socket, token, Interest::WRITE, true);
+    }
+
+    pub(crate) fn poll_events(&mut self, socket: Arc<Owned>, token: u64, interest: Interest) {
+        self.start(token, Doing::Events { socket, token, interest, told: None });
+    }
+
+    pub(crate) fn stop_events(&mut self, token: u64) {
+        self.cancel_all(|flight| {
+            flight.token == token && matches!(flight.doing, Doing::Events { .. })
+        });
     }
 
     fn start_poll(&mut self, socket: Arc<Owned>, token: u64, interest: Interest, again: bool) {
@@ -480,7 +497,7 @@ impl Ring {
                 true => self.cancelled(&mut doing),
                 false => self.go_on(&mut doing, world),
             };
-            let is_poll = matches!(doing, Doing::Poll { .. });
+            let is_poll = matches!(doing, Doing::Poll { .. } | Doing::Events { .. });
             self.flights[at].doing = doing;
             if let Some((completion, more)) = completed {
                 if !is_poll || !world.fault.loses(&mut world.random) {
@@ -512,6 +529,7 @@ impl Ring {
             Doing::Read { lent, .. } => Completion::Piece(lent, Err(error())),
             Doing::Watch(..) => Completion::Readable(false),
             Doing::Poll { .. } => Completion::Ready(Err(error()), false),
+            Doing::Events { .. } => Completion::Event(Err(error()), false),
             Doing::Room { .. } => Completion::Writable(true, false),
             Doing::Tell(completion) => completion,
         };
@@ -563,6 +581,10 @@ impl Ring {
                 let is_ready = read && interest.read || write && interest.write || state.ended;
                 let is_news = is_ready && wakes_again(told, wakes, *again);
                 is_news.then_some((Completion::Ready(Ok(ready), *again), *again))
+            }
+            Doing::Events { socket, token, interest, told } => {
+                let event = event(world, socket, *token, *interest, told)?;
+                Some((Completion::Event(Ok(event), true), true))
             }
             Doing::Room { near, again, told } => {
                 let (state, wakes) = world.state(Source::Line(line(world, near)?))?;
@@ -638,6 +660,24 @@ impl Ring {
         }
         Some((Completion::Sent(std::mem::take(outgoing), result, closed), false))
     }
+}
+
+/// What happened to a socket, if that is news.
+fn event(
+    world: &World,
+    socket: &Owned,
+    token: u64,
+    interest: Interest,
+    told: &mut Option<u64>,
+) -> Option<Event> {
+    let source = world.source(socket.as_raw_fd())?;
+    let (state, wakes) = world.state(source)?;
+    let hangup = state.ended || state.hangup;
+    let read = interest.read && state.read || hangup;
+    let write = interest.write && state.write || state.hangup;
+    let is_false = world.fault.ends_rest() && world.is_at_rest(source);
+    let is_news = is_false || (read || write) && wakes_again(told, wakes, true);
+    is_news.then_some(Event { token, read: read || is_false, write, hangup })
 }
 
 /// Whether what is ready is told: where it is told again and again, once each time that it wakes.

@@ -11,7 +11,7 @@ use crate::descriptors::Descriptor;
 use crate::disk::Done;
 use crate::file;
 use crate::owned::Owned;
-use crate::readiness::Interest;
+use crate::readiness::{Event, Interest};
 
 /// A completed operation.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub enum Completion {
     /// What a polled descriptor is ready for; after a hang-up or an error, everything. Whether the
     /// poll goes on.
     Ready(io::Result<Interest>, bool),
+    /// What happened to a socket, and whether more is told of it.
+    Event(io::Result<Event>, bool),
 }
 
 /// The operations that hold no memory: the kind and the token are the whole of what is known.
@@ -91,6 +93,9 @@ pub(super) fn complete(
         let completion = match held {
             Held::Connect { direct, .. } => Completion::Connected(connect(result, *direct), true),
             Held::Poll { .. } => Completion::Ready(result.map(interest), true),
+            Held::Events { .. } => {
+                Completion::Event(result.map(|found| event(found, *token)), true)
+            }
             _ => Completion::Readable(true),
         };
         completions.push((*token, completion));
@@ -118,6 +123,7 @@ pub(super) fn complete(
         Held::Piece { lent, .. } => Completion::Piece(lent, result),
         Held::Watch => Completion::Readable(false),
         Held::Poll { .. } => Completion::Ready(result.map(interest), false),
+        Held::Events { .. } => Completion::Event(result.map(|found| event(found, token)), false),
     };
     completions.push((token, completion));
 }
@@ -178,6 +184,13 @@ fn interest(found: usize) -> Interest {
         read: over || found & i32::from(libc::POLLIN) != 0,
         write: over || found & i32::from(libc::POLLOUT) != 0,
     }
+}
+
+fn event(found: usize, token: u64) -> Event {
+    let Interest { read, write } = interest(found);
+    let ends = i32::from(libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR);
+    let hangup = found as libc::c_int & ends != 0;
+    Event { token, read: read || hangup, write, hangup }
 }
 
 /// A new descriptor that the kernel gave us in a completion.

@@ -267,7 +267,10 @@ impl EventLoop {
         for (token, completion) in completions.drain(..) {
             match completion {
                 Completion::Readable(more) => self.called_by_watch(token, more)?,
-                completion => self.requests.completed(token, completion, &mut self.desk),
+                completion => {
+                    let EventLoop { requests, desk, callbacks, .. } = self;
+                    requests.completed(token, completion, desk, callbacks);
+                }
             }
         }
         self.completions = completions;
@@ -340,6 +343,7 @@ impl EventLoop {
             for at in 0..listeners as u64 {
                 self.callbacks.ring.cancel(LISTENERS + at);
             }
+            self.requests.close_links(&mut self.callbacks);
             self.worker.leave_listeners(order);
             self.desk.begin_draining();
         }

@@ -14,12 +14,11 @@ use flyball_sys::disk::{Done, Op};
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 
-use crate::awaited::{Awaited, BackendPoll};
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, receive, resume};
 use crate::kernel::net;
 use crate::kernel::uring::{Completion, Mode, Ring};
-use crate::links::{Held, Pool, Unwatched};
+use crate::links::{Held, Links, LinksOf, Pool};
 use crate::pool::BlockingPool;
 use crate::room::{self, Yields};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
@@ -35,9 +34,6 @@ const WRITABLE: u64 = 1 << 30;
 
 /// Marks the reading of a piece of a large body.
 const PIECE: u64 = 1 << 31;
-
-/// Marks the callback of a backend.
-const BACKEND: u64 = WRITABLE | PIECE;
 
 /// The token of the threads for cache misses, as TUX calls them; no one else may use it.
 const CACHE_MISSES: u64 = FIRST_RESERVED + 1;
@@ -57,8 +53,6 @@ enum Purpose {
     Writable,
     /// Bringing a piece of a large body into memory.
     Piece,
-    /// Telling that a backend is ready.
-    Backend,
 }
 
 /// The connection and the purpose that an operation was started for.
@@ -66,7 +60,6 @@ fn origin(bits: u64) -> (Token, Purpose) {
     let purpose = match bits & (WRITABLE | PIECE) {
         WRITABLE => Purpose::Writable,
         PIECE => Purpose::Piece,
-        BACKEND => Purpose::Backend,
         _ => Purpose::Plain,
     };
     (Token::from_bits(bits & !(WRITABLE | PIECE)), purpose)
@@ -123,8 +116,6 @@ pub(crate) struct Slot {
     on_disk: bool,
     /// The plan that brings in the next piece of the output; its operation is under way.
     warming: Option<Box<Plan>>,
-    /// The callback that is linked to its backend.
-    backend: BackendPoll,
 }
 
 impl Slot {
@@ -140,17 +131,18 @@ impl Slot {
             plan: None,
             on_disk: false,
             warming: None,
-            backend: BackendPoll::default(),
         }
     }
 
     fn port<'a>(
         &'a mut self,
         token: Token,
-        callbacks: &'a mut Callbacks,
+        (links, callbacks): (&'a mut Links, &'a mut Callbacks),
     ) -> (AtomPort<'a>, &'a mut Connection) {
         let Slot { socket, connection, ready, link, plan, on_disk, warming, .. } = self;
-        let port = AtomPort { socket, ready, link, plan, on_disk, warming, token, callbacks };
+        let links = LinksOf { links, connection: token };
+        let held = link;
+        let port = AtomPort { socket, ready, held, links, plan, on_disk, warming, callbacks };
         (port, connection)
     }
 
@@ -164,7 +156,6 @@ impl Slot {
                 self.half_closed |= !has_room;
                 return has_room || !stays;
             }
-            Purpose::Backend => self.backend.completed(),
             _ => {
                 self.linked.read = false;
                 self.ready.read = true;
@@ -264,19 +255,6 @@ impl Callbacks {
         self.unsubmitted += 1;
     }
 
-    /// Links a callback to the descriptor of a backend, unless it is linked already. Without one
-    /// the ring holds none whose link has ended.
-    fn link_backend(&mut self, slot: &mut Slot, token: Token, awaited: Option<&Awaited>) {
-        let bits = token.bits() | BACKEND;
-        match awaited {
-            Some(awaited) if slot.backend.set(&mut self.ring, bits, awaited) => {
-                self.unsubmitted += 1;
-            }
-            Some(_) => {}
-            None => slot.backend.forget(&mut self.ring, bits),
-        }
-    }
-
     /// Starts an operation of a plan. One that the ring does not have takes the plan to a thread;
     /// else it is given back, with whether the operation is under way.
     fn start_disk(&mut self, bits: u64, mut plan: Box<Plan>, op: Op) -> (Option<Box<Plan>>, bool) {
@@ -312,12 +290,15 @@ pub(crate) struct Requests {
     pub(crate) slots: Slots<Slot>,
     pub(crate) timers: Timers,
     pub(crate) work_pending: WorkPending,
+    /// The links of the connections, and those at rest.
+    links: Links,
 }
 
 impl Requests {
     pub(crate) fn new(now_ms: u64) -> Requests {
-        let (slots, work_pending) = (Slots::default(), WorkPending::default());
-        Requests { slots, timers: Timers::new(now_ms), work_pending }
+        let (slots, links) = (Slots::default(), Links::default());
+        let (timers, work_pending) = (Timers::new(now_ms), WorkPending::default());
+        Requests { slots, timers, work_pending, links }
     }
 
     /// Takes a new connection in: its first atom is done at once.
@@ -329,7 +310,7 @@ impl Requests {
     ) {
         let token = self.slots.insert(Slot::new(socket, peer, desk));
         let Some(slot) = self.slots.find(token) else { return };
-        if parse(slot, token, desk, callbacks) {
+        if parse(slot, token, desk, (&mut self.links, callbacks)) {
             slot.queued = true;
             self.work_pending.push(token);
         } else {
@@ -373,8 +354,23 @@ impl Requests {
         Some(token)
     }
 
-    /// An operation of a connection is complete: it can go on.
-    pub(crate) fn completed(&mut self, bits: u64, completion: Completion, desk: &mut Desk) {
+    /// No link is kept any more.
+    pub(crate) fn close_links(&mut self, callbacks: &mut Callbacks) {
+        self.links.close(&mut callbacks.ring);
+    }
+
+    /// An operation of a connection is complete, or something happened to a link: it can go on.
+    pub(crate) fn completed(
+        &mut self,
+        bits: u64,
+        completion: Completion,
+        desk: &mut Desk,
+        callbacks: &mut Callbacks,
+    ) {
+        if let Completion::Event(found, more) = completion {
+            let turn = self.links.completed(bits, &found, more, &mut callbacks.ring);
+            return turn.map_or((), |token| self.push(token));
+        }
         let (token, purpose) = origin(bits);
         let Some(slot) = self.slots.find(token) else { return };
         let goes_on = match completion {
@@ -409,9 +405,11 @@ impl Requests {
         callbacks: &mut Callbacks,
     ) -> bool {
         let Some(slot) = self.slots.find(token) else { return false };
-        match turn(slot, token, desk, callbacks) {
+        let turn = turn(slot, token, desk, (&mut self.links, callbacks));
+        let awaited = if let Turn::Wait(_, awaited) = &turn { awaited.as_ref() } else { None };
+        self.links.end_turn(&mut slot.link, token, awaited, &mut callbacks.ring);
+        match turn {
             Turn::Over(reason) => {
-                slot.backend.end(&mut callbacks.ring, token.bits() | BACKEND);
                 self.close(token, reason, desk, callbacks);
                 return true;
             }
@@ -421,10 +419,9 @@ impl Requests {
                     self.work_pending.push_tail(token);
                 }
             }
-            Turn::Wait(interest, awaited) => {
+            Turn::Wait(interest, _) => {
                 slot.connection.rest(desk);
                 self.timers.set(token.index(), slot.connection.deadline());
-                callbacks.link_backend(slot, token, awaited.as_ref());
                 callbacks.link(slot, token, interest);
             }
         }
@@ -456,6 +453,7 @@ impl Requests {
     ) {
         let Some(slot) = self.slots.remove(token) else { return };
         self.timers.clear(token.index());
+        self.links.abandon(slot.link, token, &mut callbacks.ring);
         reset_if_cut_short(&*slot.socket, &slot.connection);
         if slot.connection.is_cut_short() || slot.half_closed {
             // Shutting it down would be the orderly end that it must not have, or ends no callback
@@ -470,8 +468,13 @@ impl Requests {
 }
 
 /// The first atom of a new connection: what is there is read and parsed. True when it can go on.
-fn parse(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbacks) -> bool {
-    let (mut port, connection) = slot.port(token, callbacks);
+fn parse(
+    slot: &mut Slot,
+    token: Token,
+    desk: &mut Desk,
+    uses: (&mut Links, &mut Callbacks),
+) -> bool {
+    let (mut port, connection) = slot.port(token, uses);
     receive(&mut port, connection, desk);
     let mut needs = Needs::default();
     connection.go_on(&mut needs, desk);
@@ -480,9 +483,14 @@ fn parse(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbac
 }
 
 /// A connection goes on: first with its plan, if an operation of that is done.
-fn turn(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbacks) -> Turn {
+fn turn(
+    slot: &mut Slot,
+    token: Token,
+    desk: &mut Desk,
+    uses: (&mut Links, &mut Callbacks),
+) -> Turn {
     let plan = if slot.on_disk { None } else { slot.plan.take() };
-    let (mut port, connection) = slot.port(token, callbacks);
+    let (mut port, connection) = slot.port(token, uses);
     match plan.and_then(|plan| port.perform(plan, connection, desk)) {
         Some(done) => resume(&mut port, connection, done, desk),
         None => drive(&mut port, connection, desk),
@@ -493,11 +501,11 @@ fn turn(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callback
 struct AtomPort<'a> {
     socket: &'a Owned,
     ready: &'a mut Ready,
-    link: &'a mut Held,
+    held: &'a mut Held,
+    links: LinksOf<'a>,
     plan: &'a mut Option<Box<Plan>>,
     on_disk: &'a mut bool,
     warming: &'a mut Option<Box<Plan>>,
-    token: Token,
     callbacks: &'a mut Callbacks,
 }
 
@@ -511,7 +519,8 @@ impl Port for AtomPort<'_> {
     }
 
     fn link(&mut self) -> (&mut Held, impl Pool) {
-        (self.link, Unwatched)
+        let LinksOf { links, connection } = &mut self.links;
+        (self.held, LinksOf { links, connection: *connection })
     }
 
     /// Starts the next operation of the plan, and those behind it while they are done at once.
@@ -522,7 +531,7 @@ impl Port for AtomPort<'_> {
         _: &mut Desk,
     ) -> Option<Box<Plan>> {
         let warms = plan.asked_by() == Ask::Output;
-        let bits = self.token.bits() | if warms { PIECE } else { 0 };
+        let bits = self.links.connection.bits() | if warms { PIECE } else { 0 };
         while let Some(op) = plan.next_op() {
             let (rest, under_way) = self.callbacks.start_disk(bits, plan, op);
             if under_way {

@@ -179,7 +179,7 @@ impl Loop {
                 }
                 completion => {
                     worked += 1;
-                    self.completed(operations::origin(token), completion);
+                    self.completed(token, completion);
                 }
             }
         }
@@ -241,7 +241,8 @@ impl Loop {
     }
 
     /// An operation of a connection is complete.
-    fn completed(&mut self, token: Token, completion: Completion) {
+    fn completed(&mut self, bits: u64, completion: Completion) {
+        let Some(token) = self.operations.turn_of(bits, &completion) else { return };
         let Some(slot) = self.slots.find(token) else { return };
         let Loop { operations, desk, .. } = self;
         match completion {
@@ -250,10 +251,6 @@ impl Loop {
             }
             Completion::Sent(outgoing, sent, closed) => {
                 operations.sent(slot, token, outgoing, (sent, closed), desk);
-            }
-            Completion::Unacknowledged(bytes) => {
-                slot.ending.asking = false;
-                slot.connection.expired(|| bytes, desk);
             }
             other => operations.waited(slot, token, other, desk),
         }
@@ -264,8 +261,7 @@ impl Loop {
     fn drive(&mut self, token: Token) {
         let Loop { slots, operations, desk, timers, .. } = self;
         let Some(slot) = slots.find(token) else { return };
-        slot.connection.woke();
-        link::woke(&mut slot.link);
+        operations.woke(slot, token);
         let mut needs = Needs::default();
         let over = loop {
             if let Some(reason) = slot.ending.over {
@@ -287,7 +283,7 @@ impl Loop {
                 false => slot.connection.needs(&mut needs),
             }
             if let Some(reason) = needs.over {
-                link::serve(&mut slot.link, &needs, &mut slot.connection, (&desk.upstreams, desk));
+                operations.serve_link(&needs, slot, token, desk);
                 slot.ending.over = Some(reason);
                 if slot.is_busy() {
                     operations.interrupt(slot, token);
@@ -304,7 +300,7 @@ impl Loop {
                 slot.plan = slot.connection.take_plan(ask);
                 continue;
             }
-            if link::serve(&mut slot.link, &needs, &mut slot.connection, (&desk.upstreams, desk))
+            if operations.serve_link(&needs, slot, token, desk)
                 || operations.start(&needs, slot, token, desk)
             {
                 continue;
@@ -316,6 +312,7 @@ impl Loop {
             }
             break None;
         };
+        operations.turned(slot, token);
         match over {
             Some(reason) => self.close(token, reason),
             None => {
@@ -377,6 +374,7 @@ impl Loop {
     fn begin_draining(&mut self, order: Order) {
         if !self.desk.is_draining() {
             self.desk.begin_draining();
+            self.operations.close_links();
             self.worker.leave_listeners(order);
         }
         for token in self.slots.tokens() {

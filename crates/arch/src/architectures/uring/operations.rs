@@ -8,15 +8,16 @@ use flyball_http::CloseReason;
 use flyball_http::out::{Front, Memory};
 use flyball_site::{Out, Plan};
 use flyball_sys::disk::{Done, Op};
+use flyball_sys::readiness::Interest;
 
 use super::slot::{Purpose, Receiving, Reference, RoomWait, Slot};
-use crate::awaited::{Awaited, BACKEND};
+use crate::awaited::Awaited;
 use crate::desk::Desk;
 use crate::kernel::net;
 use crate::kernel::uring::{
     self, Completion, Features, Lent, Mode, Outgoing, Received, Ring, Socket, Then,
 };
-use crate::links::link;
+use crate::links::{Links, LinksOf, link};
 use crate::pool::BlockingPool;
 use crate::settings::CompletionOrder;
 use crate::slots::{FIRST_RESERVED, Token};
@@ -40,6 +41,8 @@ pub(crate) struct Operations {
     pub(crate) direct: bool,
     /// What performs operations that the ring does not have.
     pub(crate) offload: BlockingPool<Plan>,
+    /// The links of its connections, and those at rest.
+    links: Links,
     /// Memory segments that one send carries.
     gather_max: usize,
     order: CompletionOrder,
@@ -59,7 +62,7 @@ impl Operations {
         let gather_max = gather_max(settings);
         let offload = BlockingPool::beside_ring(worker.index, |n| format!("offload-{n}"))?;
         let order = settings.habits().completion_order;
-        Ok(Operations { ring, direct, offload, gather_max, order })
+        Ok(Operations { ring, direct, offload, links: Links::default(), gather_max, order })
     }
 
     /// Has the ring tell of the worker's signals, or of plans that threads are done with.
@@ -125,8 +128,50 @@ impl Operations {
             self.ring.receive(&slot.socket, token.bits(), false, own);
             slot.input.receiving = Receiving::Once;
         }
-        slot.backend.set(&mut self.ring, token.bits() | BACKEND, awaited);
+        slot.link_wanted = awaited.interest;
         false
+    }
+
+    /// A turn of a connection begins.
+    pub(crate) fn woke(&mut self, slot: &mut Slot, token: Token) {
+        slot.connection.woke();
+        slot.link_wanted = Interest::NONE;
+        link::woke(&mut LinksOf { links: &mut self.links, connection: token }, &mut slot.link);
+    }
+
+    /// Its turn is over: its link is watched for what is waited for.
+    pub(crate) fn turned(&mut self, slot: &mut Slot, token: Token) {
+        self.links.turned(&mut slot.link, token, slot.link_wanted, &mut self.ring);
+    }
+
+    /// Does what a connection needs of its link, as far as that goes at once; false when that is
+    /// nothing.
+    pub(crate) fn serve_link(
+        &mut self,
+        needs: &Needs,
+        slot: &mut Slot,
+        token: Token,
+        desk: &Desk,
+    ) -> bool {
+        let mut pool = LinksOf { links: &mut self.links, connection: token };
+        let Slot { link, connection, .. } = slot;
+        link::serve(&mut pool, link, needs, connection, (&desk.upstreams, desk))
+    }
+
+    /// Whose turn it is since this is complete.
+    pub(crate) fn turn_of(&mut self, bits: u64, completion: &Completion) -> Option<Token> {
+        match completion {
+            Completion::Event(event, more) => {
+                self.links.completed(bits, event, *more, &mut self.ring)
+            }
+            // The connection that it was started for.
+            _ => Some(Token::from_bits(bits)),
+        }
+    }
+
+    /// No link is kept any more.
+    pub(crate) fn close_links(&mut self) {
+        self.links.close(&mut self.ring);
     }
 
     /// Output is on its way: takes meanwhile what a backend says, and waits for more of that. True
@@ -136,19 +181,12 @@ impl Operations {
         loop {
             slot.connection.held_back(desk);
             slot.connection.needs(&mut needs);
-            if !link::serve(&mut slot.link, &needs, &mut slot.connection, (&desk.upstreams, desk)) {
+            if !self.serve_link(&needs, slot, token, desk) {
                 break;
             }
         }
-        match &link::awaited(&mut slot.link, needs.watch.take()) {
-            Some(awaited) => {
-                slot.backend.set(&mut self.ring, token.bits() | BACKEND, awaited);
-            }
-            None if needs.asks.first().is_none() => {
-                slot.backend.forget(&mut self.ring, token.bits() | BACKEND);
-            }
-            None => {}
-        }
+        let awaited = link::awaited(&mut slot.link, needs.watch.take());
+        slot.link_wanted = awaited.map_or(Interest::NONE, |awaited| awaited.interest);
         needs.asks.first().is_some()
     }
 
@@ -312,8 +350,12 @@ impl Operations {
             Completion::Installed(Err(_)) => slot.output.reference = Reference::Never,
             Completion::Writable(has_room, more) => self.room_told(slot, token, has_room, more),
             Completion::Shut => slot.ending.shutting = false,
-            // Its backend is ready, or the wait for it was ended.
-            Completion::Ready(..) => slot.backend.completed(),
+            Completion::Unacknowledged(bytes) => {
+                slot.ending.asking = false;
+                slot.connection.expired(|| bytes, desk);
+            }
+            // Its link knows what was told.
+            Completion::Event(..) => {}
             _ => debug_assert!(false, "this was not asked for"),
         }
     }
@@ -563,7 +605,7 @@ impl Operations {
     /// Closes the socket of a connection that is over.
     pub(crate) fn close(&mut self, mut slot: Slot, token: Token) -> Connection {
         self.drop_pieces(&mut slot);
-        slot.backend.end(&mut self.ring, token.bits() | BACKEND);
+        self.links.abandon(slot.link, token, &mut self.ring);
         if !slot.ending.closed {
             if slot.connection.is_cut_short() {
                 self.ring.reset_on_close(&slot.socket);
@@ -572,11 +614,6 @@ impl Operations {
         }
         slot.connection
     }
-}
-
-/// The connection that an operation was started for, or a wait for its backend.
-pub(crate) fn origin(bits: u64) -> Token {
-    Token::from_bits(bits & !BACKEND)
 }
 
 /// What a ring has here, and what stands for it where it has not.

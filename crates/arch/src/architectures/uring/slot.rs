@@ -6,9 +6,9 @@ use flyball_conn::Connection;
 use flyball_http::CloseReason;
 use flyball_site::Plan;
 use flyball_sys::owned::Owned;
+use flyball_sys::readiness::Interest;
 
 use super::pieces::Pieces;
-use crate::awaited::BackendPoll;
 use crate::desk::Desk;
 use crate::kernel::uring::Socket;
 use crate::links::Held;
@@ -123,9 +123,9 @@ pub(crate) struct Slot {
     /// The disk operation that is under way; its completion does not say what it was for.
     pub(super) on_disk: Option<Purpose>,
     pub(super) plan: Option<Box<Plan>>,
-    pub(super) backend: BackendPoll,
-    /// Its link to a server.
+    /// Its link to a server, and what that is waited for.
     pub(super) link: Held,
+    pub(super) link_wanted: Interest,
 }
 
 impl Slot {
@@ -153,8 +153,8 @@ impl Slot {
             ending: Ending::default(),
             on_disk: None,
             plan: None,
-            backend: BackendPoll::default(),
             link: None,
+            link_wanted: Interest::NONE,
         }
     }
 

@@ -115,6 +115,44 @@ fn a_blocking_thread_makes_five_calls_for_a_request_over_a_link_that_is_kept() {
     }
 }
 
+#[test]
+fn a_ring_tells_of_links_so_that_a_request_over_one_that_is_kept_needs_no_other_call() {
+    if !has("strace") {
+        return;
+    }
+    let responder = Responder::start();
+    let config = responder.config(4);
+    for (arch, each) in [("tux", 2), ("uring", 1)] {
+        if flyball_arch::find(arch).is_none_or(|arch| arch.probe().is_err()) {
+            flyball_testkit::skip("io_uring cannot be used here");
+            continue;
+        }
+        let traced = Traced::start_from(&["--config", &config], arch, &[]);
+        let mut client = traced.warm(responder::PATH);
+        let start = Instant::now();
+        let ask = |client: &mut Client| {
+            for _ in 0..ROUNDS {
+                assert_eq!(client.ask(get(responder::PATH)).body, CONTENT);
+            }
+        };
+        let calls = match arch {
+            "tux" => traced.calls(&mut client, ask),
+            // No call shows what is received from a client.
+            _ => traced.calls_of_worker(|| ask(&mut client)),
+        };
+        let ticks = ticks_since(start);
+        let mut counts = tally(&calls);
+        println!("{arch}: {counts:?} for {ROUNDS} requests");
+        let entered = counts.remove("io_uring_enter").unwrap_or(0);
+        // When the allocator gives memory back that is empty is its own concern.
+        counts.remove("madvise");
+        // The client's bytes are operations on `uring`.
+        let budget = BTreeMap::from([("read", each * ROUNDS), ("write", each * ROUNDS)]);
+        assert_eq!(counts, budget, "{arch}: {calls:#?}");
+        assert!(entered <= 4 * ROUNDS + 4 + ticks, "{arch}: {entered} for {ROUNDS} requests");
+    }
+}
+
 /// Architectures whose threads block, with a setting that keeps them few.
 const BLOCKING: [(&str, &str); 3] = [
     ("mp", "mp.processes=1"),
