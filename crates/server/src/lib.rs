@@ -15,6 +15,7 @@ mod handover;
 mod listening;
 mod sandbox;
 mod server;
+mod spawner;
 mod spool;
 mod supervise;
 mod surroundings;

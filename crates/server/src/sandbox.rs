@@ -235,7 +235,7 @@ impl Confinement {
                 // Pipes for programs, which another process starts, and waiting for them.
                 let for_programs = [Calls::Handover, Calls::Readiness];
                 let missing = for_programs.into_iter().filter(|group| !own.contains(group));
-                calls.extend(missing.filter(|_| sites.spawner().is_some()));
+                calls.extend(missing.filter(|_| sites.programs().is_some()));
                 calls.extend(sites.spool().filter(|s| s.unlinks()).map(|_| Calls::Append));
                 let connects = ports_of(sites);
                 calls.extend(calls_of_servers(sites));

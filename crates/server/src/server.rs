@@ -18,6 +18,7 @@ use crate::configuration::Configuration;
 use crate::handover::Inherited;
 use crate::listening::{Listening, explain};
 use crate::sandbox::Confinement;
+use crate::spawner::Spawner;
 use crate::{spool, surroundings, warnings};
 
 /// A server that is bound and may be run.
@@ -41,6 +42,8 @@ pub(crate) struct Setup {
     pub(crate) architecture: &'static dyn Architecture,
     pub(crate) settings: Arc<Settings>,
     pub(crate) sites: Arc<Sites>,
+    /// What starts their programs, in a process of its own, if there are any.
+    pub(crate) spawner: Option<Arc<Spawner>>,
     /// What takes the lines of the logs.
     pub(crate) appender: Option<Arc<Appender>>,
     /// What children of the master give up.
@@ -79,6 +82,7 @@ impl Setup {
         Ok(Setup {
             architecture,
             settings: Arc::new(settings),
+            spawner: sites.programs().map(|programs| Arc::new(Spawner::new(programs))),
             sites: Arc::new(sites),
             appender: appender.map(Arc::new),
             confinement,
@@ -216,7 +220,7 @@ impl Server {
     /// Never, in practice.
     pub(crate) fn let_files_go(&mut self) -> io::Result<()> {
         self.setup.sites = Arc::new(Sites::open(&[], &flyball_sys::sandbox::Rights::OWN)?);
-        self.setup.appender = None;
+        (self.setup.appender, self.setup.spawner) = (None, None);
         Ok(())
     }
 }

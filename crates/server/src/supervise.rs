@@ -246,9 +246,9 @@ impl Master {
     /// Gives the processes that take from workers the ends for which there was no room before;
     /// whether some are left.
     fn hand_ends_over(&self) -> bool {
-        let Setup { appender, sites, .. } = &self.server.setup;
+        let Setup { appender, spawner, .. } = &self.server.setup;
         let lines = appender.as_ref().is_some_and(|appender| appender.hand_over());
-        let programs = sites.spawner().is_some_and(|spawner| spawner.hand_over());
+        let programs = spawner.as_ref().is_some_and(|spawner| spawner.hand_over());
         lines || programs
     }
 

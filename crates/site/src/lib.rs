@@ -49,10 +49,10 @@ mod translate;
 mod variant;
 
 pub use access::AccessCounts;
+pub use backend::programs;
 pub use backend::{
-    BackendLimits, CUT, CgiSettings, Failure as BackendFailure, Fill, LEAVE, LinkBounds, NoLink,
-    PoolSettings, Program, Relay, ResponderSettings, Spawner, Spool, StartRequest, Target, Told,
-    Upstream, Went, Wire, Wish,
+    BackendLimits, CgiSettings, Failure as BackendFailure, Fill, LinkBounds, NoLink, PoolSettings,
+    Program, Relay, ResponderSettings, Spool, Target, Upstream, Went, Wire, Wish,
 };
 pub use cache_settings::{CacheSettings, Hints};
 pub use compress::{CompressCounts, CompressSettings, Overloaded};

@@ -15,7 +15,8 @@ use flyball_sys::file::Links;
 use flyball_sys::sandbox::Rights;
 
 use crate::access::{Access, AccessCounts, Check, Scratch, Users};
-use crate::backend::{Gates, Spawner, Spool};
+use crate::backend::programs::Programs;
+use crate::backend::{Gates, Spool};
 use crate::cache_settings::CacheSettings;
 use crate::caches::Target;
 use crate::compress::{CodingPolicy, CompressCounts, Load, Overloaded};
@@ -110,8 +111,8 @@ pub struct Sites {
     has_restrictions: bool,
     /// How much is being compressed.
     load: Arc<Load>,
-    /// Starts the programs of all sites, if there are any.
-    spawner: Option<Arc<Spawner>>,
+    /// The programs that are started for them, if there are any.
+    programs: Option<Arc<Programs>>,
     /// Where long bodies wait that go to them.
     spool: Option<Arc<Spool>>,
     /// What they name is opened by these.
@@ -155,7 +156,7 @@ impl Sites {
         settings: &[SiteSettings],
         rights: &Rights,
     ) -> io::Result<Sites> {
-        let Backends { gates, spawner, spool } = Backends::open_after(earlier, settings, rights)?;
+        let Backends { gates, programs, spool } = Backends::open_after(earlier, settings, rights)?;
         let (mut modules_before, mut kept, mut tries) = (0, Vec::new(), earlier.tries());
         let open = |(number, (site, gates)): (usize, (&SiteSettings, Arc<Gates>))| {
             let same = earlier.same(number);
@@ -198,7 +199,7 @@ impl Sites {
             modules,
             has_restrictions,
             load,
-            spawner,
+            programs,
             spool,
             rights,
             secrets,
@@ -212,9 +213,9 @@ impl Sites {
         self.load.watch(overload);
     }
 
-    /// What starts the programs of all sites, in a process of its own; `None` when there are none.
-    pub fn spawner(&self) -> Option<&Arc<Spawner>> {
-        self.spawner.as_ref()
+    /// The programs that are started for all sites; `None` when there are none.
+    pub fn programs(&self) -> Option<&Arc<Programs>> {
+        self.programs.as_ref()
     }
 
     /// Every directory beneath which files are opened.

@@ -238,7 +238,8 @@ fn open(
     let upstream = match connection.link_to() {
         Some(Target::Server(upstream)) => Arc::clone(upstream),
         Some(Target::Program(program)) => {
-            let started = Program::start(program)
+            let door = upstreams.door().map(|door| &**door);
+            let started = Program::start(program.request(), door)
                 .map(|program| (Arc::clone(program.descriptor()), End::Program(Box::new(program))));
             return begun(held, started.map_err(NoLink::Unasked), connection, cx);
         }

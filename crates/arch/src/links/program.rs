@@ -2,11 +2,11 @@
 //! one.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use flyball_conn::Connection;
-use flyball_site::{CUT, LEAVE, Told};
+use flyball_site::programs::{CUT, LEAVE, StartRequest, Told};
 use flyball_sys::bundle::Bundle;
 use flyball_sys::channel::Channel;
 use flyball_sys::owned::Owned;
@@ -69,17 +69,17 @@ struct Ready {
 }
 
 impl Program {
-    /// Has one started. Never blocks.
+    /// Has one started by the process at this door. Never blocks.
     ///
     /// # Errors
     /// When descriptors are out, or it cannot be asked for.
-    pub(crate) fn start(wanted: &flyball_site::Program) -> io::Result<Program> {
+    pub(crate) fn start(request: &StartRequest, door: Option<&Channel>) -> io::Result<Program> {
         let bundle = Bundle::new()?;
         let (their_input, input) = program::pipe(End::Writing)?;
         let (output, their_output) = program::pipe(End::Reading)?;
         let (errors, their_errors) = program::pipe(End::Reading)?;
         let theirs = [their_input.as_fd(), their_output.as_fd(), their_errors.as_fd()];
-        let leash = Watched::new(wanted.spawner().start(wanted.request(), theirs)?);
+        let leash = Watched::new(ask(door, request, theirs)?);
         let [input, output, errors] = [input, output, errors].map(Watched::new);
         // It has said nothing yet.
         let ready = Ready { input: true, output: false, errors: false };
@@ -204,6 +204,22 @@ impl Program {
             let _ = leash.send(LEAVE, None);
         }
     }
+}
+
+/// Asks for a program with these pipe ends, and gives its leash: it tells how the program has ended,
+/// which is ended itself when the leash is dropped before [`LEAVE`] is sent over it.
+fn ask(
+    door: Option<&Channel>,
+    request: &StartRequest,
+    standard: [BorrowedFd<'_>; 3],
+) -> io::Result<Channel> {
+    let door = door.ok_or(io::ErrorKind::NotConnected)?;
+    let record = request.encode().ok_or(io::ErrorKind::InvalidInput)?;
+    let (ours, theirs) = Channel::pair()?;
+    ours.set_nonblocking()?;
+    let [input, output, error] = standard;
+    door.send_with(&record, &[input, output, error, theirs.as_fd()])?;
+    Ok(ours)
 }
 
 /// A program that has not got the whole body must not take its end for that of the body: its input

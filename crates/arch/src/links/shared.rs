@@ -1,20 +1,23 @@
-//! What the threads of a worker share of its links: their places, and those at rest that no loop
-//! watches.
+//! What the threads of a worker share of its links: their places, those at rest that no loop
+//! watches, and the way to the process that starts programs.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flyball_site::{Sites, Upstream};
+use flyball_sys::channel::Channel;
 use flyball_sys::owned::Owned;
 
 use super::places::Places;
 use crate::kernel::net;
 
-/// All servers that links lead to.
+/// All that links lead to.
 #[derive(Debug, Default)]
 pub struct Upstreams {
-    /// By their numbers.
+    /// Servers, by their numbers.
     of: Vec<Shared>,
+    /// Where programs are asked for.
+    door: Option<Arc<Channel>>,
     /// No link is kept any more.
     is_closing: AtomicBool,
 }
@@ -34,15 +37,20 @@ impl Shared {
 }
 
 impl Upstreams {
-    /// Those of the sites; to be made in each worker.
-    pub fn of(sites: &Sites) -> Arc<Upstreams> {
+    /// Those of the sites, whose programs are asked for at this door; to be made in each worker.
+    pub fn of(sites: &Sites, door: Option<Arc<Channel>>) -> Arc<Upstreams> {
         let shared = |upstream: &Arc<Upstream>| {
             let bounds = upstream.bounds();
             let places = Places::new(bounds.links_max, bounds.queue_max);
             Shared { places, idle: Mutex::default() }
         };
         let of = sites.upstreams().into_iter().map(shared).collect();
-        Arc::new(Upstreams { of, is_closing: AtomicBool::new(false) })
+        Arc::new(Upstreams { of, door, is_closing: AtomicBool::new(false) })
+    }
+
+    /// Where programs are asked for, if they are.
+    pub(crate) fn door(&self) -> Option<&Arc<Channel>> {
+        self.door.as_ref()
     }
 
     /// The places of its links.

@@ -128,7 +128,7 @@ pub(super) fn worker(settings: Settings, blocks: usize) -> (Worker, Arc<OwnedFd>
         shares_listeners: false,
         chunks: Chunks::of(&settings),
         settings: Arc::new(settings),
-        upstreams: Upstreams::of(&sites),
+        upstreams: Upstreams::of(&sites, None),
         sites,
         shared: Arc::new(SharedState::new(blocks).expect("memory is left")),
         block: 0,

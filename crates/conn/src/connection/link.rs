@@ -4,7 +4,8 @@
 
 use std::io;
 
-use flyball_site::{NoLink, Responder, Target, Told, Wire, Wish};
+use flyball_site::programs::Told;
+use flyball_site::{NoLink, Responder, Target, Wire, Wish};
 
 use super::Connection;
 use crate::context::Context;

@@ -17,7 +17,6 @@ use flyball_arch::share::cpu_of_worker;
 use flyball_arch::shared_state::SharedState;
 use flyball_arch::worker::{Leaving, Worker};
 use flyball_observe::log::{Appender, LogSender};
-use flyball_site::Spawner;
 use flyball_sys::channel::Channel;
 use flyball_sys::error_log::Level;
 use flyball_sys::notify::Notifier;
@@ -33,6 +32,7 @@ use crate::admin;
 use crate::listening::listen;
 use crate::sandbox::Part;
 use crate::server::Setup;
+use crate::spawner::Spawner;
 
 /// What a child is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,10 +197,10 @@ impl Master {
 
     /// Makes what the next worker of this place has for itself.
     fn give(&mut self, at: usize) -> io::Result<Own> {
-        let Setup { appender, settings, sites, .. } = &self.server.setup;
+        let Setup { appender, settings, spawner, .. } = &self.server.setup;
         let sender = appender.as_ref().map(|appender| appender.sender(&settings.log));
         let log = sender.transpose()?.unwrap_or_else(LogSender::off);
-        let programs = sites.spawner().map(|spawner| spawner.admit()).transpose()?;
+        let programs = spawner.as_ref().map(|spawner| spawner.admit()).transpose()?;
         let (seen, accepting) = process::lifeline()?;
         let child = &mut self.children[at];
         child.accepting = Some(seen);
@@ -262,7 +262,7 @@ impl Master {
     /// Starts the process that starts the programs of this generation, unless it runs; that of
     /// earlier ones ends when none of their workers can ask it for anything any more.
     pub(super) fn change_spawner(&mut self) -> io::Result<()> {
-        let wanted = self.server.setup.sites.spawner().cloned();
+        let wanted = self.server.setup.spawner.clone();
         let is_it = |child: &Child| {
             child.spawner.as_ref().map(Weak::as_ptr) == wanted.as_ref().map(Arc::as_ptr)
         };
@@ -355,7 +355,7 @@ impl Master {
                 child.accepting = None;
             }
             // None of what others send comes to it.
-            if let Some(spawner) = self.server.setup.sites.spawner() {
+            if let Some(spawner) = &self.server.setup.spawner {
                 spawner.leave();
             }
         }
@@ -390,9 +390,6 @@ impl Master {
         self.server.listening.forget();
         let Generation { architecture, workers, .. } = self.generation;
         let server = &self.server;
-        if let (Some(spawner), Some(programs)) = (server.setup.sites.spawner(), programs) {
-            spawner.enter(programs);
-        }
         let settings = registry::as_honoured(architecture, &server.setup.settings);
         if architecture.pins_workers()
             && let Some(cpu) = cpu_of_worker(&settings, index)
@@ -412,7 +409,7 @@ impl Master {
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
             log: log.of_worker(index),
             chunks: Chunks::of(&settings),
-            upstreams: Upstreams::of(&server.setup.sites),
+            upstreams: Upstreams::of(&server.setup.sites, programs.map(Arc::new)),
             leaving: Leaving::seen_at(accepting, self.generation.lends_listeners),
             rings: server.setup.confinement.rings(),
             settings,

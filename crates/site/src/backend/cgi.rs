@@ -2,14 +2,12 @@
 //! drives the connection has the program.
 
 use std::io;
-use std::sync::Arc;
 
 use bytes::BytesMut;
 use flyball_http::OwnedRequest;
 
 use super::errors::ErrorOutput;
 use super::request::{StartRequest, Told, name_of};
-use super::spawner::Spawner;
 use super::wire::{Received, Wire};
 use super::{Failure, Flow, Link};
 
@@ -17,7 +15,6 @@ use super::{Failure, Flow, Link};
 #[derive(Debug)]
 pub struct Program {
     request: StartRequest,
-    spawner: Arc<Spawner>,
     said: ErrorOutput,
     input: Input,
     ending: Ending,
@@ -48,11 +45,6 @@ impl Program {
     /// What it is started for.
     pub fn request(&self) -> &StartRequest {
         &self.request
-    }
-
-    /// What starts it.
-    pub fn spawner(&self) -> &Spawner {
-        &self.spawner
     }
 
     /// Whether its input is to end, once what waits for it is sent; `refused` says that it has
@@ -137,15 +129,9 @@ struct Cgi {
 }
 
 /// Begins a request. Never blocks.
-pub(super) fn begin(
-    spawner: &Arc<Spawner>,
-    start: StartRequest,
-    request: &OwnedRequest,
-    id: &str,
-) -> Box<dyn Link> {
+pub(super) fn begin(start: StartRequest, request: &OwnedRequest, id: &str) -> Box<dyn Link> {
     let wire = Wire::to_program(Program {
         request: start,
-        spawner: Arc::clone(spawner),
         said: ErrorOutput::new(name_of("cgi", request, id)),
         input: Input::Open,
         ending: Ending::Unknown,

@@ -11,7 +11,7 @@ use crate::path::{self, Mapped};
 /// The variables, in the order of their being set. All their text is in one piece: there are some
 /// thirty for each request, and two allocations for each of those cost more than the rest.
 #[derive(Debug, Default)]
-pub(crate) struct Environment {
+pub struct Environment {
     /// Name and value of each, one behind the other, and what is no longer part of any.
     text: Vec<u8>,
     variables: Vec<Variable>,
@@ -59,7 +59,7 @@ const OF_REQUEST: &[&str] = &[
 ];
 
 /// Where programs look for others when nothing else is said.
-pub(super) const PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+pub const PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
 impl Environment {
     /// What a request says, whose client has logged in as `user` if it has. What depends on where
@@ -114,7 +114,7 @@ impl Environment {
     }
 
     /// Names and values.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.variables.iter().map(|variable| self.at(*variable))
     }
 

@@ -11,7 +11,7 @@ const LINE_BYTES_MAX: usize = 1024;
 
 /// The error output of one request.
 #[derive(Debug, Default)]
-pub(crate) struct ErrorOutput {
+pub struct ErrorOutput {
     /// The path of the request and its id.
     name: String,
     line: Vec<u8>,
@@ -19,12 +19,13 @@ pub(crate) struct ErrorOutput {
 }
 
 impl ErrorOutput {
-    pub(crate) fn new(name: String) -> ErrorOutput {
+    /// That of what is called so in the log.
+    pub fn new(name: String) -> ErrorOutput {
         ErrorOutput { name, line: Vec::new(), left: LOGGED_BYTES_MAX }
     }
 
     /// Logs each line that is whole by now.
-    pub(crate) fn take(&mut self, bytes: &[u8]) {
+    pub fn take(&mut self, bytes: &[u8]) {
         for &byte in bytes.iter().take(self.left) {
             if byte == b'\n' || self.line.len() >= LINE_BYTES_MAX {
                 self.flush();
@@ -37,19 +38,19 @@ impl ErrorOutput {
     }
 
     /// From here on it is that of another request.
-    pub(crate) fn begin(&mut self, name: String) {
+    pub fn begin(&mut self, name: String) {
         self.name = name;
         self.line.clear();
         self.renew();
     }
 
     /// As much as in the beginning may be logged again.
-    pub(crate) fn renew(&mut self) {
+    pub fn renew(&mut self) {
         self.left = LOGGED_BYTES_MAX;
     }
 
     /// Logs what is left of a line.
-    pub(crate) fn flush(&mut self) {
+    pub fn flush(&mut self) {
         if !self.line.is_empty() {
             self.say(&self.line);
             self.line.clear();
@@ -57,7 +58,7 @@ impl ErrorOutput {
     }
 
     /// Logs a line of the server's own about this request.
-    pub(crate) fn say(&self, line: &[u8]) {
+    pub fn say(&self, line: &[u8]) {
         say!(Level::Warn, "{}", written(&self.name, line));
     }
 }

@@ -12,10 +12,9 @@ use flyball_sys::responder::Mark;
 use flyball_sys::sandbox::Rights;
 
 use super::environment::Environment;
-use super::manager::PoolRule;
+use super::programs::{PoolRule, Programs, Rule};
 use super::relay::Relay;
 use super::settings::{BackendLimits, CgiSettings, ResponderSettings};
-use super::spawner::{Rule, Spawner, check};
 use super::start::{Start, To};
 use super::upstream::{LinkBounds, Upstream};
 use crate::path::{self, ENCODED_SLASH};
@@ -110,14 +109,14 @@ impl Passage<'_> {
 }
 
 impl Gates {
-    /// The backends of all sites, and the process that starts their programs, if there are any.
+    /// The backends of all sites, and the programs that are started for them, if there are any.
     ///
     /// # Errors
     /// What is missing.
     pub(crate) fn open(
         sites: &[SiteSettings],
         rights: &Rights,
-    ) -> io::Result<(Vec<Gates>, Option<Arc<Spawner>>)> {
+    ) -> io::Result<(Vec<Gates>, Option<Arc<Programs>>)> {
         let (mut rules, mut pools) = (Vec::new(), Vec::new());
         let mut upstreams = 0..;
         let directory = private_directory()?;
@@ -125,7 +124,7 @@ impl Gates {
         for site in sites {
             let mut gates = Vec::new();
             for cgi in &site.cgi {
-                check(cgi)
+                cgi.check()
                     .map_err(|(key, why)| io::Error::other(format!("site.cgi.{key}: {why}")))?;
                 gates.push(Gate::of_program(cgi, rules.len() as u32));
                 rules.push(Rule::new(cgi, site));
@@ -149,11 +148,9 @@ impl Gates {
             });
             all.push(Gates { gates });
         }
-        let spawner = match rules.is_empty() && pools.is_empty() {
-            true => None,
-            false => Some(Arc::new(Spawner::new(rules, pools, directory))),
-        };
-        Ok((all, spawner))
+        let is_empty = rules.is_empty() && pools.is_empty();
+        let programs = || Arc::new(Programs { rules, pools, directory });
+        Ok((all, (!is_empty).then(programs)))
     }
 
     /// Whether there are none, so that no path has to be looked at.
@@ -180,14 +177,14 @@ impl Gates {
 }
 
 impl Passage<'_> {
-    /// What answers a request, begun; `None` when programs cannot be started.
+    /// What answers a request, begun.
     pub(crate) fn begin(
         &self,
         admitted: &Admitted<'_, '_>,
-        (routes, spawner): (&SiteRoutes, Option<&Arc<Spawner>>),
+        routes: &SiteRoutes,
         site: usize,
         now_ms: u64,
-    ) -> Option<Box<Relay>> {
+    ) -> Box<Relay> {
         let Admitted { request, user } = *admitted;
         let gate = self.gate;
         let id = super::relay::new_id();
@@ -201,10 +198,7 @@ impl Passage<'_> {
             None => Environment::of(request, &id, user),
         };
         let to = match &gate.way {
-            Way::Program(rule) => {
-                let below = self.below.to_vec();
-                To::Program { spawner: Arc::clone(spawner?), rule: *rule, below }
-            }
+            Way::Program(rule) => To::Program { rule: *rule, below: self.below.to_vec() },
             Way::Server(reached) => {
                 reached.complete(&mut environment, self, routes);
                 let upstream = Arc::clone(&reached.upstream);
@@ -213,7 +207,7 @@ impl Passage<'_> {
         };
         let start = Start { environment, to };
         let relay = Relay::new(start, owned, site, &gate.limits, id, now_ms);
-        Some(Box::new(relay.sending(&gate.sendfile_roots)))
+        Box::new(relay.sending(&gate.sendfile_roots))
     }
 }
 

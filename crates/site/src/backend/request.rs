@@ -5,18 +5,18 @@ use flyball_http::OwnedRequest;
 use super::environment::{Environment, is_of_request};
 
 /// Longest record.
-pub(super) const RECORD_BYTES_MAX: usize = 128 * 1024;
+pub const RECORD_BYTES_MAX: usize = 128 * 1024;
 
 /// What a program is started for.
 #[derive(Debug, Default)]
 pub struct StartRequest {
     /// The number of the rule.
-    pub(super) rule: u32,
+    pub rule: u32,
     /// The path beneath that of the rule, decoded but for slashes: empty, or with a slash at its
     /// start.
-    pub(super) below: Vec<u8>,
+    pub below: Vec<u8>,
     /// What the request itself says.
-    pub(super) environment: Environment,
+    pub environment: Environment,
 }
 
 impl StartRequest {
@@ -33,7 +33,7 @@ impl StartRequest {
     }
 
     /// Back from a record, which a worker may have made up; `None` when it is none.
-    pub(super) fn decode(mut record: &[u8]) -> Option<StartRequest> {
+    pub fn decode(mut record: &[u8]) -> Option<StartRequest> {
         let rule = u32::from_le_bytes(*record.split_off(..4)?.as_array()?);
         let mut texts = Vec::new();
         while !record.is_empty() {

@@ -1,13 +1,12 @@
 //! What a site says about its backends.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use flyball_sys::executable::Executable;
 use flyball_sys::net::{self, Server};
 use flyball_sys::program;
 use flyball_sys::responder::check_place;
 use flyball_sys::sandbox::Rights;
-
-use super::PoolSettings;
 
 /// Programs that are started for each request (RFC 3875).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,8 +32,26 @@ impl CgiSettings {
     /// # Errors
     /// The last part of the key, and a sentence.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
-        super::spawner::check(self)
+        match (&self.program, &self.root) {
+            (Some(program), None) => check_program(program),
+            (None, Some(root)) => match program::find(root) {
+                Ok(program::Found::Directory) => Ok(()),
+                Ok(program::Found::File) => {
+                    Err(("root", format!("{} is not a directory", root.display())))
+                }
+                Err(error) => Err(("root", format!("{} cannot be found: {error}", root.display()))),
+            },
+            (Some(_), Some(_)) => {
+                Err(("root", "is given beside `program`: one of them counts".into()))
+            }
+            (None, None) => Err(("program", "is missing: give `program` or `root`".into())),
+        }
     }
+}
+
+fn check_program(path: &Path) -> Result<(), (&'static str, String)> {
+    let checked = Executable::find(path).and_then(|file| file.check());
+    checked.map_err(|error| ("program", format!("{} cannot be run: {error}", path.display())))
 }
 
 /// A server that answers requests: one that speaks FastCGI, or SCGI.
@@ -99,7 +116,7 @@ impl ResponderSettings {
     /// # Errors
     /// The last part of the key, and a sentence.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
-        super::spawner::check_pool(&self.pool)?;
+        self.pool.check()?;
         match &self.server {
             Some(Server::Tcp(_)) if self.pool.program.is_some() => {
                 return Err(("socket", "must be a path, or none, beside `program`".into()));
@@ -153,6 +170,62 @@ impl ResponderSettings {
                 Some(format!("the socket {} is not there yet", path.display()))
             }
             _ => None,
+        }
+    }
+}
+
+/// Programs that this server starts to answer one request after the other, on a listening socket
+/// that they get as descriptor 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolSettings {
+    /// The program; `None` when somebody else starts what answers.
+    pub program: Option<PathBuf>,
+    /// What it is given after its own name.
+    pub arguments: Vec<String>,
+    /// Its environment, beside `PATH`.
+    pub environment: Vec<(String, String)>,
+    /// Fewest processes, which are started with the server.
+    pub processes_min: usize,
+    /// Most processes.
+    pub processes_max: usize,
+    /// Time without work after which a process beyond the fewest is ended, in milliseconds.
+    pub idle_ms: u64,
+    /// Address space of each process, in bytes; `None` is no limit.
+    pub memory_bytes: Option<u64>,
+    /// Processor time of each process, in seconds; `None` is no limit.
+    pub cpu_s: Option<u64>,
+}
+
+impl Default for PoolSettings {
+    fn default() -> PoolSettings {
+        PoolSettings {
+            program: None,
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            processes_min: 1,
+            processes_max: 4,
+            idle_ms: 60_000,
+            memory_bytes: None,
+            cpu_s: None,
+        }
+    }
+}
+
+impl PoolSettings {
+    /// Whether the program is there, and what is said of it makes sense, as
+    /// [`CgiSettings::check`].
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        let PoolSettings { processes_min, processes_max, .. } = self;
+        match &self.program {
+            None if *self != PoolSettings::default() => {
+                Err(("program", "is missing: what is said of its processes means nothing".into()))
+            }
+            None => Ok(()),
+            Some(_) if processes_min > processes_max => {
+                let most = format!("`processes`, which is {processes_max}");
+                Err(("processes-min", format!("{processes_min} is more than {most}")))
+            }
+            Some(program) => check_program(program),
         }
     }
 }

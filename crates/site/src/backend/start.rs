@@ -7,7 +7,6 @@ use flyball_http::{Method, OwnedRequest};
 
 use super::environment::Environment;
 use super::request::{StartRequest, name_of};
-use super::spawner::Spawner;
 use super::upstream::Upstream;
 use super::{Link, cgi, fastcgi, scgi};
 
@@ -22,7 +21,7 @@ pub(super) struct Start {
 #[derive(Debug)]
 pub(super) enum To {
     /// A program, by the number of its rule, with the path beneath that of the rule.
-    Program { spawner: Arc<Spawner>, rule: u32, below: Vec<u8> },
+    Program { rule: u32, below: Vec<u8> },
     /// A server.
     Server { upstream: Arc<Upstream>, is_scgi: bool },
 }
@@ -44,9 +43,9 @@ impl Start {
         let Start { environment, to } = self;
         match to {
             // What is no part of the request is added by who starts the program.
-            To::Program { spawner, rule, below } => {
+            To::Program { rule, below } => {
                 let start = StartRequest { rule, below, environment };
-                cgi::begin(&spawner, start, request, id)
+                cgi::begin(start, request, id)
             }
             To::Server { upstream, is_scgi: true } => scgi::begin(&upstream, &environment),
             To::Server { upstream, is_scgi: false } => {

@@ -7,7 +7,8 @@ use flyball_sys::sandbox::Rights;
 
 use super::{Site, Sites};
 use crate::access::Tries;
-use crate::backend::{Gates, Spawner, Spool};
+use crate::backend::programs::Programs;
+use crate::backend::{Gates, Spool};
 use crate::secrets::Secrets;
 use crate::settings::SiteSettings;
 
@@ -26,7 +27,7 @@ pub enum Earlier<'a> {
 /// The backends of each site, and what is behind them.
 pub(super) struct Backends {
     pub(super) gates: Vec<Arc<Gates>>,
-    pub(super) spawner: Option<Arc<Spawner>>,
+    pub(super) programs: Option<Arc<Programs>>,
     pub(super) spool: Option<Arc<Spool>>,
 }
 
@@ -40,13 +41,13 @@ impl Backends {
         settings: &[SiteSettings],
         rights: &Rights,
     ) -> io::Result<Backends> {
-        if let Earlier::Same(Sites { sites, spawner, spool, .. }) = earlier {
+        if let Earlier::Same(Sites { sites, programs, spool, .. }) = earlier {
             let gates = sites.iter().map(|site| Arc::clone(&site.gates)).collect();
-            return Ok(Backends { gates, spawner: spawner.clone(), spool: spool.clone() });
+            return Ok(Backends { gates, programs: programs.clone(), spool: spool.clone() });
         }
-        let (gates, spawner) = Gates::open(settings, rights)?;
+        let (gates, programs) = Gates::open(settings, rights)?;
         let gates = gates.into_iter().map(Arc::new).collect();
-        Ok(Backends { gates, spawner, spool: None })
+        Ok(Backends { gates, programs, spool: None })
     }
 }
 

@@ -178,11 +178,7 @@ impl Service {
         }
         let user = served.user(request);
         let admitted = Admitted { request, user: user.as_deref() };
-        let with = (&served.routes, sites.spawner.as_ref());
-        match passage.begin(&admitted, with, site, now.ms()) {
-            Some(relay) => Lookup::Respond(relay),
-            None => self.refuse(request, Status::SERVICE_UNAVAILABLE),
-        }
+        Lookup::Respond(passage.begin(&admitted, &served.routes, site, now.ms()))
     }
 
     /// Why no script may answer that a passage leads to. Its URL ends where that of the request may

@@ -276,7 +276,7 @@ impl Group {
     }
 
     fn worker_of(&self, index: usize, partition: usize, signals: Signals) -> Worker {
-        let Worker { listeners, settings, sites, shared, block, log, .. } = &self.worker;
+        let Worker { listeners, settings, sites, shared, block, log, upstreams, .. } = &self.worker;
         // As many stand in a row for each address; an earlier generation may have needed more.
         let each = (listeners.len() / settings.listen.len().max(1)).max(1);
         let (addresses, by_address) = (listeners.len() / each, settings.by_address);
@@ -299,7 +299,7 @@ impl Group {
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
             log: log.of_worker(index),
             chunks: Chunks::of(settings),
-            upstreams: Upstreams::of(sites),
+            upstreams: Upstreams::of(sites, upstreams.door().cloned()),
             rings: self.worker.rings,
             leaving: Leaving::by_leader(),
         }

@@ -3,19 +3,24 @@
 //! socket of the server. A worker sends a record and the ends of pipes; which program runs is
 //! decided here, by rules that were read before the first fork.
 
+mod manager;
+mod pool;
+
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use flyball_site::BackendLimits;
+use flyball_site::programs::{LEAVE, Place, Programs, RECORD_BYTES_MAX, Rule, StartRequest, Told};
 use flyball_sys::channel::{self, Channel};
 use flyball_sys::clock;
 use flyball_sys::error_log::Level;
 use flyball_sys::executable::Executable;
-use flyball_sys::file::{self, Failure, Links};
+use flyball_sys::file::{self, Failure};
 use flyball_sys::intake::{Inbox, Intake};
 use flyball_sys::process::{self, Ending};
 use flyball_sys::program::{self, Group, Program, ProgramLimits};
@@ -23,12 +28,7 @@ use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::say;
 use flyball_sys::signal::{Signal, Signals};
 
-use super::environment::{Environment, PATH};
-use super::manager::{self, Manager, PoolRule, PoolSettings};
-use super::request::{LEAVE, RECORD_BYTES_MAX, StartRequest, Told};
-use super::settings::{BackendLimits, CgiSettings};
-use crate::path::{ENCODED_SLASH, has_hidden_segment, write_slashes};
-use crate::settings::SiteSettings;
+use manager::Manager;
 
 /// Time that a program which nobody waits for has to end by itself before it is killed, in
 /// milliseconds.
@@ -62,77 +62,31 @@ const LEASHES: u64 = 1;
 /// Tokens of the workers' channels: beyond those of responders.
 const REQUESTS: u64 = 1 << 48;
 
-/// How a program is found.
-#[derive(Debug)]
-pub(super) struct Rule {
-    path: String,
-    program: Found,
-    /// Whether names that begin with a dot are run.
-    hidden: bool,
-    /// Which links are followed.
-    links: Links,
-    /// Variables beside those of RFC 3875.
-    variables: Vec<(String, String)>,
-    document_root: PathBuf,
-    limits: BackendLimits,
-}
-
-#[derive(Debug)]
-enum Found {
-    /// Always this one.
-    Program(PathBuf),
-    /// One beneath this directory, by the path.
-    Beneath(PathBuf),
-}
-
-impl Rule {
-    pub(super) fn new(cgi: &CgiSettings, site: &SiteSettings) -> Rule {
-        let program = match (&cgi.program, &cgi.root) {
-            (Some(program), _) => Found::Program(program.clone()),
-            (None, root) => Found::Beneath(root.clone().unwrap_or_default()),
-        };
-        Rule {
-            path: cgi.path.trim_end_matches('/').to_owned(),
-            program,
-            variables: cgi.environment.clone(),
-            hidden: site.hidden,
-            links: site.symlinks.links(),
-            document_root: site.root.clone().unwrap_or_default(),
-            limits: cgi.limits.clone(),
+/// The program for a path, and how much of the path names it. Blocks on the disk.
+fn find(rule: &Rule, below: &[u8]) -> Result<Chosen, Told> {
+    let root = match &rule.place {
+        Place::Program(path) => {
+            let file = Executable::find(path).map_err(not_found)?;
+            return Chosen { file, path: path.clone(), named: 0 }.checked();
+        }
+        Place::Beneath(root) => root,
+    };
+    let opened = file::open_root(root).map_err(not_found)?;
+    let mut end = 0;
+    while end < below.len() {
+        let next = below[end + 1..].iter().position(|&byte| byte == b'/');
+        end = next.map_or(below.len(), |at| end + 1 + at);
+        let name = &below[1..end];
+        if !rule.lets_run(name) {
+            return Err(Told::Missing);
+        }
+        let found = Executable::find_beneath(&opened, name, rule.links).map_err(not_found)?;
+        if let Some(file) = found {
+            let path = root.join(OsStr::from_bytes(name));
+            return Chosen { file, path, named: end }.checked();
         }
     }
-
-    /// The program for a path, and how much of the path names it. Blocks on the disk.
-    fn find(&self, below: &[u8]) -> Result<Chosen, Told> {
-        let root = match &self.program {
-            Found::Program(path) => {
-                let file = Executable::find(path).map_err(not_found)?;
-                return Chosen { file, path: path.clone(), named: 0 }.checked();
-            }
-            Found::Beneath(root) => root,
-        };
-        let opened = file::open_root(root).map_err(not_found)?;
-        // Only names go down: a path that came here is normalised, but a worker may lie.
-        let safe =
-            |name: &[u8]| !matches!(name, b"" | b"." | b"..") && !name.contains(&ENCODED_SLASH);
-        let mut end = 0;
-        while end < below.len() {
-            let next = below[end + 1..].iter().position(|&byte| byte == b'/');
-            let start = end + 1;
-            end = next.map_or(below.len(), |at| start + at);
-            // The rules of the site's files hold for its programs too.
-            let name = &below[1..end];
-            if !safe(&below[start..end]) || !self.hidden && has_hidden_segment(name) {
-                return Err(Told::Missing);
-            }
-            let found = Executable::find_beneath(&opened, name, self.links).map_err(not_found)?;
-            if let Some(file) = found {
-                let path = root.join(OsStr::from_bytes(name));
-                return Chosen { file, path, named: end }.checked();
-            }
-        }
-        Err(Told::Missing)
-    }
+    Err(Told::Missing)
 }
 
 /// A program that was found.
@@ -164,23 +118,17 @@ fn not_found(error: io::Error) -> Told {
 
 /// The way to the process, and what the process needs.
 #[derive(Debug)]
-pub struct Spawner {
-    /// Where this worker sends requests, if this process is one.
-    door: OnceLock<Channel>,
+pub(crate) struct Spawner {
     intake: Intake,
-    rules: Vec<Rule>,
-    responders: Vec<PoolRule>,
-    /// Where sockets of responders are that nobody has named.
-    directory: PathBuf,
+    programs: Arc<Programs>,
     /// A process of it has begun before.
     was_ready: AtomicBool,
 }
 
 impl Spawner {
-    pub(super) fn new(rules: Vec<Rule>, responders: Vec<PoolRule>, directory: PathBuf) -> Spawner {
-        let (door, intake) = (OnceLock::new(), Intake::default());
-        let was_ready = AtomicBool::new(false);
-        Spawner { door, intake, rules, responders, directory, was_ready }
+    pub(crate) fn new(programs: &Arc<Programs>) -> Spawner {
+        let (intake, was_ready) = (Intake::default(), AtomicBool::new(false));
+        Spawner { intake, programs: Arc::clone(programs), was_ready }
     }
 
     /// Waits until the responders that it manages can be reached, at most for a few seconds.
@@ -188,8 +136,8 @@ impl Spawner {
     ///
     /// # Errors
     /// Which of them cannot be, and why.
-    pub fn wait_until_ready(&self) -> io::Result<()> {
-        if self.responders.is_empty() {
+    pub(crate) fn wait_until_ready(&self) -> io::Result<()> {
+        if self.programs.pools.is_empty() {
             return Ok(());
         }
         let mut why = [0; 1024];
@@ -208,55 +156,29 @@ impl Spawner {
         }
     }
 
-    /// Asks for a program with these pipe ends, and gives its leash: it tells how the program has
-    /// ended, which is ended itself when the leash is dropped before [`LEAVE`] is sent over it.
-    /// Never blocks.
-    ///
-    /// # Errors
-    /// When descriptors are out, the request is too long, or the process cannot be reached.
-    pub fn start(
-        &self,
-        request: &StartRequest,
-        standard: [BorrowedFd<'_>; 3],
-    ) -> io::Result<Channel> {
-        let door = self.door.get().ok_or(io::ErrorKind::NotConnected)?;
-        let record = request.encode().ok_or(io::ErrorKind::InvalidInput)?;
-        let (ours, theirs) = Channel::pair()?;
-        ours.set_nonblocking()?;
-        let [input, output, error] = standard;
-        door.send_with(&record, &[input, output, error, theirs.as_fd()])?;
-        Ok(ours)
-    }
-
     /// What a new worker asks for programs by, which no other has.
     ///
     /// # Errors
     /// When descriptors are out.
-    pub fn admit(&self) -> io::Result<Channel> {
+    pub(crate) fn admit(&self) -> io::Result<Channel> {
         self.intake.admit(QUEUE_BYTES)
-    }
-
-    /// In that worker: asks by it from now on.
-    pub fn enter(&self, door: Channel) {
-        // It is entered once.
-        let _ = self.door.set(door);
     }
 
     /// The way of a process that is about to be forked, which it must keep.
     ///
     /// # Errors
     /// When descriptors are out.
-    pub fn renew(&self) -> io::Result<Channel> {
+    pub(crate) fn renew(&self) -> io::Result<Channel> {
         self.intake.renew()
     }
 
     /// Hands over to the process what found no room before; whether some is left.
-    pub fn hand_over(&self) -> bool {
+    pub(crate) fn hand_over(&self) -> bool {
         self.intake.hand_over()
     }
 
     /// Leaves what only the master and the process itself have: to be called in every other.
-    pub fn leave(&self) {
+    pub(crate) fn leave(&self) {
         self.intake.leave();
     }
 
@@ -265,7 +187,7 @@ impl Spawner {
     ///
     /// # Errors
     /// When the kernel refuses to wait.
-    pub fn run(&self, way: &Channel) -> io::Result<()> {
+    pub(crate) fn run(&self, way: &Channel) -> io::Result<()> {
         // Programs shall not find, as their parent's, the directory that the server was started in.
         std::env::set_current_dir("/")?;
         process::heed_children();
@@ -273,7 +195,7 @@ impl Spawner {
         let mut mechanism = readiness::open("epoll")?;
         let mut inbox = Inbox::open(way, REQUESTS, &mut *mechanism)?;
         mechanism.add(signals.as_fd(), SIGNALS, Interest::READ)?;
-        let mut manager = Manager::new(&self.responders, &self.directory);
+        let mut manager = Manager::new(&self.programs.pools, &self.programs.directory);
         // Later what cannot be had is tried again, and keeps no program of others from running.
         if !self.was_ready.load(Relaxed)
             && let Err(why) = manager.listen()
@@ -286,8 +208,8 @@ impl Spawner {
         let _ = way.send(READY, None);
         let record = vec![0; RECORD_BYTES_MAX];
         let (running, waiting) = (Vec::new(), Vec::new());
-        let mut office =
-            Office { rules: &self.rules, manager, mechanism, running, started: 0, waiting, record };
+        let rules = &self.programs.rules;
+        let mut office = Office { rules, manager, mechanism, running, started: 0, waiting, record };
         let mut events = Vec::new();
         loop {
             office.wait(&mut events)?;
@@ -430,12 +352,12 @@ impl Office<'_> {
         }
         let at = request.rule as usize;
         let rule = self.rules.get(at).ok_or(Told::Missing)?;
-        let Chosen { file, path, named } = rule.find(&request.below)?;
+        let Chosen { file, path, named } = find(rule, &request.below)?;
         let [Ok(input), Ok(output), Ok(error)] = standard.each_ref().map(OwnedFd::try_clone) else {
             return Err(Told::Busy);
         };
         let StartRequest { below, mut environment, .. } = request;
-        complete(&mut environment, rule, &path, &below, named);
+        rule.complete(&mut environment, &path, &below, named);
         let BackendLimits { memory_bytes, cpu_s, whole_ms, .. } = rule.limits;
         let program = Program {
             path: path.clone(),
@@ -573,73 +495,11 @@ fn failed(file: &Executable, path: &Path, error: &io::Error) -> Told {
     Told::Unrunnable
 }
 
-/// The variables of the configuration, and those that depend on where the program was found
-/// (RFC 3875, sections 4.1.5, 4.1.6 and 4.1.13); `named` bytes of the path name the program. No
-/// worker has a say in them.
-fn complete(
-    environment: &mut Environment,
-    rule: &Rule,
-    program: &Path,
-    below: &[u8],
-    named: usize,
-) {
-    let (script, info) = below.split_at(named.min(below.len()));
-    let root = rule.document_root.as_os_str().as_bytes();
-    environment.add("PATH", PATH);
-    environment.add("DOCUMENT_ROOT", root);
-    for (name, value) in &rule.variables {
-        environment.set(name, value.as_bytes());
-    }
-    environment.add_parts("SCRIPT_NAME", &[rule.path.as_bytes(), script]);
-    environment.add("SCRIPT_FILENAME", program.as_os_str().as_bytes());
-    if !info.is_empty() {
-        let info = write_slashes(info);
-        environment.add("PATH_INFO", &info);
-        environment.add_parts("PATH_TRANSLATED", &[root, &info]);
-    }
-}
-
-/// Whether the program of responders is there, and what is said of it makes sense, as [`check`].
-pub(super) fn check_pool(settings: &PoolSettings) -> Result<(), (&'static str, String)> {
-    let PoolSettings { processes_min, processes_max, .. } = settings;
-    match &settings.program {
-        None if *settings != PoolSettings::default() => {
-            Err(("program", "is missing: what is said of its processes means nothing".into()))
-        }
-        None => Ok(()),
-        Some(_) if processes_min > processes_max => {
-            let why = format!("{processes_min} is more than `processes`, which is {processes_max}");
-            Err(("processes-min", why))
-        }
-        Some(program) => check_program(program),
-    }
-}
-
-fn check_program(path: &Path) -> Result<(), (&'static str, String)> {
-    let checked = Executable::find(path).and_then(|file| file.check());
-    checked.map_err(|error| ("program", format!("{} cannot be run: {error}", path.display())))
-}
-
-/// Whether a program, or the directory of programs, is there: the key of the setting that is wrong,
-/// and why. Blocks on the disk.
-pub(super) fn check(cgi: &CgiSettings) -> Result<(), (&'static str, String)> {
-    match (&cgi.program, &cgi.root) {
-        (Some(program), None) => check_program(program),
-        (None, Some(root)) => match program::find(root) {
-            Ok(program::Found::Directory) => Ok(()),
-            Ok(program::Found::File) => {
-                Err(("root", format!("{} is not a directory", root.display())))
-            }
-            Err(error) => Err(("root", format!("{} cannot be found: {error}", root.display()))),
-        },
-        (Some(_), Some(_)) => Err(("root", "is given beside `program`: one of them counts".into())),
-        (None, None) => Err(("program", "is missing: give `program` or `root`".into())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flyball_site::PoolSettings;
+    use flyball_site::programs::PoolRule;
     use flyball_sys::responder::Mark;
 
     #[test]
@@ -652,7 +512,8 @@ mod tests {
             program: "/program".into(),
             settings: PoolSettings::default(),
         };
-        let spawner = Spawner::new(Vec::new(), vec![rule], PathBuf::new());
+        let (rules, pools, directory) = (Vec::new(), vec![rule], PathBuf::new());
+        let spawner = Spawner::new(&Arc::new(Programs { rules, pools, directory }));
         drop(spawner.renew().unwrap());
         let why = spawner.wait_until_ready().unwrap_err().to_string();
         assert_eq!(why, "the process that starts programs ended while it started");

@@ -7,7 +7,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flyball_sys::error_log::Level;
 use flyball_sys::executable::Executable;
@@ -16,12 +16,13 @@ use flyball_sys::process::{Ending, ProcessId};
 use flyball_sys::program::{self, End, Program, ProgramLimits};
 use flyball_sys::readiness::{Interest, Readiness};
 use flyball_sys::responder::{
-    Mark, SocketName, Unnamed, has_waiting, make_private_directory, refuse, remove_directory,
-    work_of,
+    SocketName, Unnamed, has_waiting, make_private_directory, refuse, remove_directory, work_of,
 };
 use flyball_sys::{clock, say};
 
-use super::errors::ErrorOutput;
+use flyball_site::PoolSettings;
+use flyball_site::programs::{ErrorOutput, PATH, PoolRule};
+
 use super::pool::{Bounds, Pool};
 
 /// Connections that may wait until a responder accepts them.
@@ -58,56 +59,6 @@ const ERRORS: u64 = 1 << 33;
 
 /// Where tokens of responders begin.
 pub(super) const TOKENS: u64 = SOCKETS;
-
-/// Programs that this server starts to answer one request after the other, on a listening socket
-/// that they get as descriptor 0.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PoolSettings {
-    /// The program; `None` when somebody else starts what answers.
-    pub program: Option<PathBuf>,
-    /// What it is given after its own name.
-    pub arguments: Vec<String>,
-    /// Its environment, beside `PATH`.
-    pub environment: Vec<(String, String)>,
-    /// Fewest processes, which are started with the server.
-    pub processes_min: usize,
-    /// Most processes.
-    pub processes_max: usize,
-    /// Time without work after which a process beyond the fewest is ended, in milliseconds.
-    pub idle_ms: u64,
-    /// Address space of each process, in bytes; `None` is no limit.
-    pub memory_bytes: Option<u64>,
-    /// Processor time of each process, in seconds; `None` is no limit.
-    pub cpu_s: Option<u64>,
-}
-
-impl Default for PoolSettings {
-    fn default() -> PoolSettings {
-        PoolSettings {
-            program: None,
-            arguments: Vec::new(),
-            environment: Vec::new(),
-            processes_min: 1,
-            processes_max: 4,
-            idle_ms: 60_000,
-            memory_bytes: None,
-            cpu_s: None,
-        }
-    }
-}
-
-/// A kind of responders.
-#[derive(Clone, Debug)]
-pub(super) struct PoolRule {
-    /// What they are called in the log.
-    pub(super) name: String,
-    /// Where they are reached.
-    pub(super) socket: PathBuf,
-    /// What workers know it by.
-    pub(super) mark: Mark,
-    pub(super) program: PathBuf,
-    pub(super) settings: PoolSettings,
-}
 
 /// A responder that was started.
 #[derive(Debug)]
@@ -412,7 +363,7 @@ impl<'a> Kind<'a> {
         file.check()?;
         let (errors, theirs) = program::pipe(End::Reading)?;
         let theirs = || theirs.as_fd().try_clone_to_owned();
-        let mut variables = vec![(b"PATH".to_vec(), super::environment::PATH.to_vec())];
+        let mut variables = vec![(b"PATH".to_vec(), PATH.to_vec())];
         variables.extend(
             environment
                 .iter()
