@@ -30,7 +30,7 @@ use flyball_sys::signal::{Signal, Signals};
 
 use manager::Manager;
 
-/// Time that a program which nobody waits for has to end by itself before it is killed, in
+/// Time that a program whose answer is not wanted has to end by itself before it is killed, in
 /// milliseconds.
 const GRACE_MS: u64 = 2_000;
 

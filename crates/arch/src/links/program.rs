@@ -206,8 +206,8 @@ impl Program {
     }
 }
 
-/// Asks for a program with these pipe ends, and gives its leash: it tells how the program has ended,
-/// which is ended itself when the leash is dropped before [`LEAVE`] is sent over it.
+/// Asks for a program with these pipe ends, and gives its leash, which tells how it has ended.
+/// The program is ended when the leash is dropped before [`LEAVE`] is sent over it.
 fn ask(
     door: Option<&Channel>,
     request: &StartRequest,

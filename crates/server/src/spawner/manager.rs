@@ -1,7 +1,7 @@
 //! Responders that this server starts itself: programs that answer one request after the other on a
 //! listening socket that they are given as descriptor 0 (FastCGI 1.0, section 2.2; the persistent
 //! CGI of Pai, Druschel, Zwaenepoel, section 5.6). [`Pool`] decides, and this starts, ends, and
-//! passes on what they write to their error output. Whoever asks them knows only their socket.
+//! passes on what they write to their error output. Who asks them knows only their socket.
 //!
 //! All of it is a part of the process that starts programs.
 
@@ -28,7 +28,7 @@ use super::pool::{Bounds, Pool};
 /// Connections that may wait until a responder accepts them.
 const BACKLOG: i32 = 512;
 
-/// How long somebody waits to be accepted before another responder is started beside those that
+/// How long a connection waits to be accepted before another responder is started beside those that
 /// there are, in milliseconds.
 const LOOK_MS: u64 = 5;
 
@@ -40,7 +40,7 @@ const BEGIN_MS: u64 = 100;
 /// the middle of a request.
 const GRACE_MS: u64 = 10_000;
 
-/// Time that all have to end by themselves when nobody is left to ask them, in milliseconds.
+/// Time that all have to end by themselves when no worker is left to ask them, in milliseconds.
 const END_MS_MAX: u64 = 1_000;
 
 /// Time after which a responder's error output is logged again up to its limit, in milliseconds.
@@ -73,7 +73,7 @@ struct Responder {
 #[derive(Debug)]
 struct Kind<'a> {
     rule: &'a PoolRule,
-    /// Where sockets are that nobody has named.
+    /// Where sockets are that the settings do not name.
     directory: &'a Path,
     pool: Pool,
     socket: Option<OwnedFd>,
@@ -81,7 +81,7 @@ struct Kind<'a> {
     name: Option<SocketName>,
     /// Whether the socket is among what is waited for.
     watched: bool,
-    /// When it is looked whether somebody still waits.
+    /// When it is looked whether a connection still waits.
     look_ms: Option<u64>,
     /// Until when one that was started last may not have begun to accept.
     begins_ms: u64,
@@ -178,7 +178,7 @@ impl<'a> Manager<'a> {
         self.kinds.iter_mut().any(|kind| kind.reaped(process, ending, mechanism))
     }
 
-    /// Nobody is left to ask them: they end, and their sockets lose their names. Blocks, at most
+    /// No worker is left to ask them: they end, and their sockets lose their names. Blocks, at most
     /// for a second.
     pub(super) fn end(&mut self, mechanism: &mut dyn Readiness) {
         for kind in &mut self.kinds {
@@ -407,7 +407,7 @@ impl<'a> Kind<'a> {
             responder.hear(mechanism);
             responder.let_go(mechanism);
         }
-        // What it has started may hold the socket, and would answer nobody.
+        // What it has started may hold the socket, and would answer no client.
         program::end_group(process, true);
         if !ended.was_told && (!well || ended.pause_ms > 0) {
             let how = match ending {

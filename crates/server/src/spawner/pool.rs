@@ -1,7 +1,7 @@
 //! How many responders of a kind there are, and when another begins or ends: decisions without any
 //! process, which [`super::manager`] carries out.
 //!
-//! A responder is started when somebody waits to be accepted and nobody accepts, up to a limit; one
+//! A responder is started when a connection waits and none accepts it, up to a limit; one
 //! that has not worked for a while is ended, down to another limit; one that dies is replaced, and
 //! later each time when it dies at once.
 
@@ -63,7 +63,7 @@ impl Pool {
         self.members.iter().filter(|member| member.kill_at_ms.is_none())
     }
 
-    /// Whether another shall be started, `waits` somebody to be accepted.
+    /// Whether another shall be started, where a connection `waits` to be accepted.
     pub(super) fn lacks(&self, waits: bool, now_ms: u64) -> bool {
         let serving = self.serving().count();
         let wanted = serving < self.bounds.least || waits && serving < self.bounds.most;
@@ -75,7 +75,7 @@ impl Pool {
         self.serving().count() >= self.bounds.most
     }
 
-    /// Whether nobody answers, and nobody will for a while.
+    /// Whether none answers, and none will for a while.
     pub(super) fn is_down(&self, now_ms: u64) -> bool {
         self.serving().next().is_none() && now_ms < self.not_before_ms
     }
