@@ -30,6 +30,8 @@ pub(crate) struct Link {
     pub(crate) hangup: bool,
     /// Where the loop watches it, which tells of each change then.
     pub(crate) watched: Option<Token>,
+    /// A stage's event mechanism knows it, and tells of it each time that it is armed.
+    pub(crate) armed: bool,
     /// A thread may wait in the receive: what it is told next is told as long as that is there.
     pub(crate) blocks: bool,
 }
@@ -66,8 +68,9 @@ impl Link {
     }
 
     fn new(socket: Arc<Owned>, end: End) -> Box<Link> {
-        let (read, write, hangup, watched, blocks) = (false, true, false, None, false);
-        Box::new(Link { socket, end, read, write, hangup, watched, blocks })
+        let (read, write, hangup, watched) = (false, true, false, None);
+        let (armed, blocks) = (false, false);
+        Box::new(Link { socket, end, read, write, hangup, watched, armed, blocks })
     }
 
     /// The server that it leads to.
@@ -160,7 +163,7 @@ impl Link {
         let space = connection.link_space();
         let room = space.len();
         let received = net::recv_now(&*self.socket, space);
-        let is_told = self.watched.is_some() || self.blocks;
+        let is_told = self.watched.is_some() || self.armed || self.blocks;
         self.read = match &received {
             Ok(n) => *n == room || self.hangup || !is_told,
             Err(error) => !is_transient(error),

@@ -9,6 +9,6 @@ mod shared;
 mod watched;
 
 pub(crate) use blocking::Blocking;
-pub(crate) use link::{Held, Moved, Pool, Unwatched};
+pub(crate) use link::{Held, Link, Moved, Pool, Unwatched};
 pub use shared::Upstreams;
 pub(crate) use watched::{LINK, Links, LinksOf};

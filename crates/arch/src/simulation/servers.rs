@@ -61,7 +61,7 @@ impl Way {
 
     /// Whether it watches links to servers that are at rest.
     pub(super) fn watches_links(self) -> bool {
-        !matches!(self, Way::Once | Way::Blocking)
+        self != Way::Blocking
     }
 
     /// Whether it can be told to end here.

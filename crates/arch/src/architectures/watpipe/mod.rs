@@ -260,7 +260,8 @@ pub(crate) fn read(thread: &mut Thread, mut line: Line) {
     }
     loop {
         let Line { socket, connection, ready, link, plan, .. } = &mut line;
-        let mut port = ReadPort { socket, ready, link, plan };
+        let read_poll = &thread.pipeline.read_poll;
+        let mut port = ReadPort { socket, ready, link, plan, read_poll };
         let turn = drive(&mut port, connection, &mut thread.desk);
         match turn {
             Turn::Over(reason) => return thread.close(line, reason),

@@ -421,6 +421,32 @@ fn a_pipeline_makes_eight_calls_for_a_request_that_is_alone() {
 }
 
 #[test]
+fn a_pipeline_arms_each_end_that_waits_and_looks_at_no_link_that_is_kept() {
+    if !has("strace") {
+        return;
+    }
+    let responder = Responder::start();
+    let config = responder.config(4);
+    let traced = Traced::start_from(&["--config", &config], "watpipe", &[]);
+    let mut client = traced.warm(responder::PATH);
+    let calls = traced.calls_of_all_threads(&mut client, |client| {
+        for _ in 0..ROUNDS {
+            assert_eq!(client.ask(get(responder::PATH)).body, CONTENT);
+        }
+    });
+    let calls = without_locks(&calls);
+    let mut counts = tally(&calls);
+    println!("watpipe: {counts:?} for {ROUNDS} requests");
+    // Waits and wake-ups are shared under load; when the allocator gives memory back is its own.
+    ["wait", "futex", "madvise"].map(|kind| counts.remove(kind));
+    // The client and its link while that is waited for, then the link at rest, and the client.
+    let armed = counts.remove("epoll_ctl").unwrap_or(0);
+    assert!(armed <= 4 * ROUNDS + 1, "{armed} for {ROUNDS} requests: {calls:#?}");
+    let budget = BTreeMap::from([("read", 2 * ROUNDS), ("write", 2 * ROUNDS)]);
+    assert_eq!(counts, budget, "{calls:#?}");
+}
+
+#[test]
 fn a_pipeline_does_not_wake_threads_that_are_awake() {
     if !has("strace") {
         return;

@@ -4,6 +4,7 @@
 mod acceptor;
 mod conduct;
 mod connection;
+mod links;
 mod pipeline;
 mod poll;
 mod ports;

@@ -7,8 +7,9 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flyball_site::Upstream;
 use flyball_sys::readiness::{Arm, Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
 
@@ -16,6 +17,7 @@ use super::connection::{Line, rank};
 use crate::awaited::BACKEND;
 use crate::kernel::readiness;
 use crate::limits::WAIT_MS_MAX;
+use crate::links::{Held, LINK, Link};
 use crate::room::Yields;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
@@ -37,6 +39,9 @@ pub(crate) struct PollStage {
 struct Room {
     waiting: Slots<Line>,
     timers: Timers,
+    /// Links at rest, and their tokens, the one that was used last at the end; some have ended.
+    links: Slots<Box<Link>>,
+    resting: Vec<Token>,
     /// Those that the thread has yet to watch, where only it can.
     arrived: Vec<(Token, Interest)>,
     /// The thread sleeps until then, unless something happens; 0 while it is awake.
@@ -65,6 +70,7 @@ pub(crate) struct Poller {
     mechanism: Box<dyn Readiness>,
     events: Vec<Event>,
     has_armer: bool,
+    keeps_links: bool,
 }
 
 impl PollStage {
@@ -84,14 +90,17 @@ impl PollStage {
         let room = Room {
             waiting: Slots::default(),
             timers: Timers::new(now_ms),
+            links: Slots::default(),
+            resting: Vec::new(),
             arrived: Vec::new(),
             until_ms: 0,
             told: 0,
             wanted: 0,
         };
         let has_armer = armer.is_some();
-        let poller = Poller { mechanism, events: Vec::new(), has_armer };
-        Ok((PollStage { number, room: Mutex::new(room), armer, wake }, poller))
+        let stage = PollStage { number, room: Mutex::new(room), armer, wake };
+        let keeps_links = stage.keeps_links();
+        Ok((stage, Poller { mechanism, events: Vec::new(), has_armer, keeps_links }))
     }
 
     /// The process ends: so do the connections that wait, in the way that tells their clients
@@ -143,7 +152,12 @@ impl PollStage {
         interest: Interest,
     ) -> io::Result<()> {
         if let Some(awaited) = &line.awaited {
-            armer.add(awaited.descriptor.as_fd(), token.bits() | BACKEND, awaited.interest)?;
+            let (fd, bits) = (awaited.descriptor.as_fd(), token.bits() | BACKEND);
+            let link = line.link.as_mut().filter(|_| self.keeps_links());
+            match link {
+                Some(link) => arm_link(armer, link, bits, awaited.interest)?,
+                None => armer.add(fd, bits, awaited.interest)?,
+            }
         }
         if interest == Interest::NONE {
             return Ok(());
@@ -155,6 +169,47 @@ impl PollStage {
         armer.add(fd, token.bits(), interest)?;
         line.watched[self.number] = true;
         Ok(())
+    }
+
+    /// Whether it watches links at rest, and knows those that were waited for here from then on.
+    pub(crate) fn keeps_links(&self) -> bool {
+        self.number == 0 && self.armer.is_some()
+    }
+
+    /// A link at rest that leads there. Who takes it has it for itself: an event that comes for it
+    /// finds none.
+    pub(crate) fn take_link(&self, upstream: &Arc<Upstream>) -> Held {
+        let mut room = self.lock();
+        let Room { links, resting, .. } = &mut *room;
+        let at = resting.iter().rposition(|token| leads(links.find(*token), upstream))?;
+        let mut link = links.remove(resting.remove(at))?;
+        link.write = true;
+        Some(link)
+    }
+
+    /// Watches a link at rest, if there is room for it: what it says, or its end, ends it.
+    pub(crate) fn rest_link(&self, mut link: Box<Link>) {
+        let (Some(armer), Some(upstream)) = (&self.armer, link.upstream().cloned()) else { return };
+        let mut room = self.lock();
+        let Room { links, resting, told, .. } = &mut *room;
+        resting.retain(|token| links.find(*token).is_some());
+        let all = resting.iter().filter(|token| leads(links.find(**token), &upstream)).count();
+        if *told > 0 || all >= upstream.bounds().idle_max {
+            return;
+        }
+        // Who waits for the place finds the link.
+        let place = link.take_place();
+        (link.read, link.write) = (false, true);
+        let token = links.insert(link);
+        let armed = links
+            .find(token)
+            .map(|link| arm_link(&**armer, link, token.bits() | LINK, Interest::READ));
+        match armed {
+            Some(Ok(())) => resting.push(token),
+            _ => drop(links.remove(token)),
+        }
+        drop(room);
+        drop(place);
     }
 
     /// Wakes the thread of the stage: there is an order, or all is over.
@@ -173,6 +228,19 @@ impl PollStage {
     fn lock(&self) -> MutexGuard<'_, Room> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn leads(link: Option<&mut Box<Link>>, upstream: &Arc<Upstream>) -> bool {
+    link.and_then(|link| link.upstream()).is_some_and(|one| Arc::ptr_eq(one, upstream))
+}
+
+fn arm_link(armer: &dyn Arm, link: &mut Link, bits: u64, interest: Interest) -> io::Result<()> {
+    if link.armed {
+        return armer.again(link.socket.as_fd(), bits, interest);
+    }
+    armer.add(link.socket.as_fd(), bits, interest)?;
+    link.armed = true;
+    Ok(())
 }
 
 impl Poller {
@@ -201,6 +269,10 @@ impl Poller {
                 stage.wake.clear();
                 continue;
             }
+            if event.token & LINK != 0 {
+                room.links.remove(Token::from_bits(event.token & !LINK));
+                continue;
+            }
             // What the backend is ready for says nothing of the client.
             let (token, why) = match event.token & BACKEND {
                 0 => (event.token, Found::Ready { read: event.read, write: event.write }),
@@ -227,6 +299,7 @@ impl Poller {
         }
         if rank(order) > room.told {
             room.told = rank(order);
+            room.links = Slots::default();
             for token in room.waiting.tokens() {
                 self.remove(&mut room, token, Found::Ordered, found);
             }
@@ -262,7 +335,7 @@ impl Poller {
     ) {
         // An event may come for one that expired.
         let Some(mut line) = room.waiting.remove(token) else { return };
-        if let Some(awaited) = line.awaited.take() {
+        if let Some(awaited) = line.awaited.take().filter(|_| !self.keeps_links) {
             self.mechanism.remove(awaited.descriptor.as_fd());
         }
         room.timers.clear(token.index());

@@ -10,12 +10,14 @@ use flyball_site::Plan;
 use flyball_sys::owned::Owned;
 
 use super::connection::{Line, Told};
+use super::links::Parked;
 use super::pipeline::Pipeline;
+use super::poll::PollStage;
 use super::queue::Queue;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready};
 use crate::kernel::net;
-use crate::links::{Held, Pool, Unwatched};
+use crate::links::{Held, Pool};
 use crate::transmit::{Sent, transmit};
 
 /// What Read does: it receives and parses; the rest is Write's.
@@ -24,6 +26,8 @@ pub(crate) struct ReadPort<'a> {
     pub(crate) ready: &'a mut Ready,
     pub(crate) link: &'a mut Held,
     pub(crate) plan: &'a mut Option<Box<Plan>>,
+    /// Where links are at rest.
+    pub(crate) read_poll: &'a PollStage,
 }
 
 impl Port for ReadPort<'_> {
@@ -38,7 +42,7 @@ impl Port for ReadPort<'_> {
     }
 
     fn link(&mut self) -> (&mut Held, impl Pool) {
-        (self.link, Unwatched)
+        (self.link, Parked(self.read_poll))
     }
 
     fn receive(&mut self, space: &mut [u8], _: &Desk) -> io::Result<usize> {
@@ -76,7 +80,7 @@ impl Port for WritePort<'_> {
     }
 
     fn link(&mut self) -> (&mut Held, impl Pool) {
-        (self.link, Unwatched)
+        (self.link, Parked(&self.pipeline.read_poll))
     }
 
     fn send(&mut self, connection: &mut Connection, desk: &mut Desk) -> Sent {
