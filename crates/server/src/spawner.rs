@@ -23,7 +23,7 @@ use flyball_sys::executable::Executable;
 use flyball_sys::file::{self, Failure};
 use flyball_sys::intake::{Inbox, Intake};
 use flyball_sys::process::{self, Ending};
-use flyball_sys::program::{self, Group, Program, ProgramLimits};
+use flyball_sys::program::{self, Group, Program, ProgramLimits, Starting};
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::say;
 use flyball_sys::signal::{Signal, Signals};
@@ -58,6 +58,13 @@ const READY: &[u8] = b"+";
 
 const SIGNALS: u64 = 0;
 const LEASHES: u64 = 1;
+
+/// Tokens of programs that are not executed yet: beyond those of leashes, and before those of
+/// responders.
+const STARTS: u64 = 1 << 31;
+
+/// Numbers of programs, which come round.
+const STARTED_MAX: u32 = 1 << 30;
 
 /// Tokens of the workers' channels: beyond those of responders.
 const REQUESTS: u64 = 1 << 48;
@@ -231,6 +238,7 @@ impl Spawner {
                     token if token >= manager::TOKENS => {
                         office.manager.heed(token, &mut *office.mechanism);
                     }
+                    token if token >= STARTS => office.settle(token - STARTS),
                     leash => office.heed(leash - LEASHES),
                 }
             }
@@ -258,6 +266,35 @@ struct Running {
     kill_at_ms: Option<u64>,
     /// Held until it has ended.
     input: Option<OwnedFd>,
+    /// What is needed until it is executed.
+    start: Option<Box<Start>>,
+}
+
+/// A program that is about to be executed.
+struct Start {
+    starting: Starting,
+    file: Executable,
+    path: PathBuf,
+    /// What it gets, held until it is known whether it has: that is told before they end.
+    _standard: [OwnedFd; 3],
+}
+
+impl Running {
+    /// Whether it was executed may be known by now: tells it if it was not.
+    fn settle(&mut self, mechanism: &mut dyn Readiness) {
+        let Some(outcome) = self.start.as_ref().and_then(|start| start.starting.outcome()) else {
+            return;
+        };
+        let Some(start) = self.start.take() else { return };
+        mechanism.remove(start.starting.as_fd());
+        if let Err(error) = outcome
+            && let Some(leash) = self.leash.take()
+        {
+            let told = failed(&start.file, &start.path, &error);
+            let _ = leash.send_now(&told.encode());
+            mechanism.remove(leash.as_fd());
+        }
+    }
 }
 
 /// A request for a program, and what the program gets.
@@ -339,13 +376,19 @@ impl Office<'_> {
         let Asked { request, standard, leash } = asked;
         let started = if full { Err(Told::Busy) } else { self.start(request, &standard) };
         match started {
-            Ok(()) => self.watch(leash),
+            Ok((starting, file, path)) => {
+                self.watch(Start { starting, file, path, _standard: standard }, leash);
+            }
             // While this process holds the pipes: it is there when they come to an end.
             Err(told) => drop(leash.send_now(&told.encode())),
         }
     }
 
-    fn start(&mut self, request: StartRequest, standard: &[OwnedFd; 3]) -> Result<(), Told> {
+    fn start(
+        &mut self,
+        request: StartRequest,
+        standard: &[OwnedFd; 3],
+    ) -> Result<(Starting, Executable, PathBuf), Told> {
         // What is neither read nor written to its end could be a program itself.
         if !standard.iter().all(program::is_pipe) {
             return Err(Told::Forbidden);
@@ -366,24 +409,41 @@ impl Office<'_> {
             standard: [input, output, error],
             limits: ProgramLimits { memory_bytes, cpu_s },
         };
-        let started = program::start(&file, program);
-        let leader = started.map_err(|error| failed(&file, &path, &error))?;
+        let begun = program::begin(&file, program);
+        let starting = begun.map_err(|error| failed(&file, &path, &error))?;
         let kill_at_ms = whole_ms.map(|most| clock::monotonic_ms() + most + GRACE_MS);
-        let (lives, leash, input) = (true, None, None);
-        let (number, group) = (self.started, Group::of(leader));
-        // Tokens of others begin at 2^32.
-        self.started = (self.started + 1) & (u32::MAX >> 1);
-        self.running.push(Running { number, group, lives, leash, rule: at, kill_at_ms, input });
-        Ok(())
+        let (number, group) = (self.started, Group::of(starting.leader()));
+        self.started = (self.started + 1) % STARTED_MAX;
+        self.running.push(Running {
+            number,
+            group,
+            lives: true,
+            leash: None,
+            rule: at,
+            kill_at_ms,
+            input: None,
+            start: None,
+        });
+        Ok((starting, file, path))
     }
 
-    /// Waits for the worker to let go of the program that was started last.
-    fn watch(&mut self, leash: Channel) {
+    /// Waits for the program that was begun last to be executed, and for the worker to let go of
+    /// it.
+    fn watch(&mut self, start: Start, leash: Channel) {
         let Some(running) = self.running.last_mut() else { return };
-        let token = LEASHES + u64::from(running.number);
-        // It does not fail while memory lasts.
-        let _ = self.mechanism.add(leash.as_fd(), token, Interest::READ);
-        running.leash = Some(leash);
+        let number = u64::from(running.number);
+        // They do not fail while memory lasts.
+        let _ = self.mechanism.add(leash.as_fd(), LEASHES + number, Interest::READ);
+        let _ = self.mechanism.add(start.starting.as_fd(), STARTS + number, Interest::READ);
+        (running.leash, running.start) = (Some(leash), Some(Box::new(start)));
+    }
+
+    /// Whether a program was executed may be known.
+    fn settle(&mut self, number: u64) {
+        let is_it = |running: &&mut Running| u64::from(running.number) == number;
+        if let Some(running) = self.running.iter_mut().find(is_it) {
+            running.settle(&mut *self.mechanism);
+        }
     }
 
     /// The worker says that the answer has ended, or has let go of the program.
@@ -419,6 +479,7 @@ impl Office<'_> {
                 self.manager.reaped(process, ending, &mut *self.mechanism);
                 continue;
             };
+            running.settle(&mut *self.mechanism);
             running.lives = false;
             // Those that are left of its group have their time; without any nothing is kept.
             running.kill_at_ms = running.kill_at_ms.filter(|_| running.group.is_there());

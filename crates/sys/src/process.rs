@@ -28,6 +28,7 @@ pub struct ProcessId(Pid);
 
 impl ProcessId {
     /// That of a child that was started in another way than here.
+    #[cfg(test)]
     pub(crate) fn of(number: i32) -> Option<ProcessId> {
         Pid::from_raw(number).map(ProcessId)
     }
@@ -182,7 +183,7 @@ pub fn fork_apart(keep: &[BorrowedFd<'_>], life: impl FnOnce() -> i32) -> io::Re
 }
 
 /// Closes every descriptor but the standard three and those of `keep`.
-fn close_all_but(keep: &[BorrowedFd<'_>]) {
+pub(crate) fn close_all_but(keep: &[BorrowedFd<'_>]) {
     let mut kept: Vec<u32> = keep.iter().map(|fd| fd.as_raw_fd() as u32).collect();
     kept.sort_unstable();
     let mut first = 3;

@@ -2,17 +2,21 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::io::ErrorKind::{Interrupted, WouldBlock};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use rustix::pipe::PipeFlags;
 
 use crate::executable::Executable;
 use crate::owned::{Opening, Owned};
-use crate::process::ProcessId;
+use crate::process::{self, Forked, ProcessId};
+
+/// With what a child ends that could not execute its program.
+const NOT_EXECUTED: i32 = 127;
 
 /// What a program that is started gets.
 #[derive(Debug)]
@@ -38,37 +42,90 @@ pub struct ProgramLimits {
     pub cpu_s: Option<u64>,
 }
 
-/// Starts a program in the directory that holds its file, and in a process group of its own. It is
-/// killed when this process dies. Blocks until the program is executed.
+/// Begins to start a program, in the directory that holds its file, and in a process group of its
+/// own. It is killed when this process dies. Does not wait until it is executed, which may take
+/// long: a process that has a lease on its file (fcntl(2)) has most of a minute to give that back.
+/// To be called by a process of one thread.
 ///
 /// # Errors
-/// Why it cannot be executed: `NotFound`, `PermissionDenied` and the like.
-pub fn start(file: &Executable, program: Program) -> io::Result<ProcessId> {
-    let Program { path, arguments, environment, standard, limits } = program;
-    let [input, output, error] = standard;
-    let directory = file.directory().try_clone_to_owned()?;
+/// When there is no process left, or no descriptor.
+pub fn begin(file: &Executable, program: Program) -> io::Result<Starting> {
+    let (told, tells) = pipe(End::Reading)?;
+    let leader = match process::fork()? {
+        Forked::Parent(leader) => leader,
+        Forked::Child => {
+            let error = execute(file, &program, &tells);
+            let number = error.raw_os_error().unwrap_or(libc::EIO);
+            // It fails when its parent has gone.
+            let _ = rustix::io::write(&tells, &number.to_ne_bytes());
+            process::exit_now(NOT_EXECUTED);
+        }
+    };
+    let group = rustix::process::Pid::from_raw(leader.number());
+    // It does so itself as well: who is first does not matter, and fails where it was executed.
+    let _ = rustix::process::setpgid(group, group);
+    Ok(Starting { leader, told })
+}
+
+/// In the new process: executes the program, or else says why not.
+fn execute(file: &Executable, program: &Program, tells: &Owned) -> io::Error {
+    let [input, output, error] = &program.standard;
+    let taken = rustix::stdio::dup2_stdin(input)
+        .and_then(|()| rustix::stdio::dup2_stdout(output))
+        .and_then(|()| rustix::stdio::dup2_stderr(error))
+        .and_then(|()| rustix::process::fchdir(file.directory()));
+    if let Err(error) = taken {
+        return error.into();
+    }
+    // It would keep the pipes of others open for as long as it takes.
+    process::close_all_but(&[tells.as_fd()]);
+    let variables = program.environment.iter();
     let mut command = Command::new(file.path_there());
     command
-        .arg0(path)
-        .args(arguments)
+        .arg0(&program.path)
+        .args(&program.arguments)
         .env_clear()
-        .envs(environment.iter().map(|(k, v)| (OsStr::from_bytes(k), OsStr::from_bytes(v))))
-        .stdin(Stdio::from(input))
-        .stdout(Stdio::from(output))
-        .stderr(Stdio::from(error))
+        .envs(variables.map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value))))
         .process_group(0);
-    // SAFETY: between fork and exec only calls are made that are safe there: fchdir, setrlimit,
-    // prctl, signal and sigprocmask take no lock and allocate nothing, and `limits` is a copy.
-    unsafe {
-        command.pre_exec(move || {
-            rustix::process::fchdir(&directory)?;
-            confine(limits)
-        })
-    };
-    let child = command.spawn()?;
-    let id = i32::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
-    // Dropped, a child is neither killed nor waited for: that is the caller's business.
-    ProcessId::of(id).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    let limits = program.limits;
+    // SAFETY: only calls are made that are safe between fork and exec: setrlimit, prctl, signal and
+    // sigprocmask take no lock and allocate nothing, and `limits` is a copy. They come last, since
+    // there may be no memory by these limits.
+    unsafe { command.pre_exec(move || confine(limits)) };
+    command.exec()
+}
+
+/// A program that is about to be executed, by a child of this process. What can be read there tells
+/// of it: [`Starting::outcome`].
+#[derive(Debug)]
+pub struct Starting {
+    leader: ProcessId,
+    told: Owned,
+}
+
+impl Starting {
+    /// The child, which leads a process group.
+    pub fn leader(&self) -> ProcessId {
+        self.leader
+    }
+
+    /// Whether it was executed, or why it cannot be: `NotFound`, `PermissionDenied` and the like;
+    /// `None` while that is not known. The child ends then. Never blocks.
+    pub fn outcome(&self) -> Option<io::Result<()>> {
+        let mut number = [0; 4];
+        match read(&self.told, &mut number) {
+            Ok(0) => Some(Ok(())),
+            Ok(_) => Some(Err(io::Error::from_raw_os_error(i32::from_ne_bytes(number)))),
+            Err(error) if matches!(error.kind(), WouldBlock | Interrupted) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl AsFd for Starting {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.told.as_fd()
+    }
 }
 
 /// In the new process, before the program is executed.
@@ -148,8 +205,8 @@ pub fn end_group(leader: ProcessId, kill: bool) -> bool {
     group.is_some_and(|group| rustix::process::kill_process_group(group, signal).is_ok())
 }
 
-/// Whether an error of [`start`] is that of the file, or of what the file names to be run by. Any
-/// other is want of something that the system gives.
+/// Whether an error of [`Starting::outcome`] is that of the file, or of what the file names to be
+/// run by. Any other is want of something that the system gives.
 pub fn is_of_file(error: &io::Error) -> bool {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     matches!(error.kind(), NotFound | PermissionDenied | NotADirectory)
@@ -224,6 +281,18 @@ mod tests {
     use super::*;
     use std::io::Read;
 
+    /// What came of it; it ends then.
+    fn outcome_of(starting: &Starting) -> io::Result<()> {
+        assert!(crate::net::wait_readable(starting, 10_000).unwrap());
+        starting.outcome().unwrap()
+    }
+
+    fn start(file: &Executable, program: Program) -> io::Result<ProcessId> {
+        let starting = begin(file, program)?;
+        outcome_of(&starting)?;
+        Ok(starting.leader())
+    }
+
     fn start_shell(program: Program) -> ProcessId {
         start(&Executable::find(Path::new("/bin/sh")).unwrap(), program).unwrap()
     }
@@ -279,6 +348,71 @@ mod tests {
         let (found, program) = starts();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(start(&found, program).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    fn begun(path: &Path, output: OwnedFd) -> Starting {
+        let copy = || output.try_clone().unwrap();
+        let (arguments, environment, limits) = Default::default();
+        let standard = [copy(), copy(), copy()];
+        let program = Program { path: path.into(), arguments, environment, standard, limits };
+        begin(&Executable::find(path).unwrap(), program).unwrap()
+    }
+
+    #[test]
+    fn whether_a_program_was_executed_is_told_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("program");
+        let write = |script: &str| {
+            std::fs::write(&path, script).unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&path, mode).unwrap();
+        };
+        write("#!/bin/sh\n[ $(ps -o pgid= -p $$) = $$ ] && echo leads\n");
+        let (mut read, output) = std::io::pipe().unwrap();
+        let starting = begun(&path, output.into());
+        outcome_of(&starting).unwrap();
+        let mut text = String::new();
+        read.read_to_string(&mut text).unwrap();
+        assert_eq!((&*text, crate::process::wait_for(starting.leader()).unwrap()), ("leads\n", 0));
+
+        write("#!/no/such/interpreter\n");
+        let (mut read, output) = std::io::pipe().unwrap();
+        let starting = begun(&path, output.into());
+        assert_eq!(outcome_of(&starting).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(read.read(&mut [0]).unwrap(), 0);
+        assert_eq!(crate::process::wait_for(starting.leader()).unwrap(), NOT_EXECUTED);
+    }
+
+    #[test]
+    fn a_program_whose_file_another_process_holds_keeps_none_waiting_that_starts_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("program");
+        std::fs::write(&path, "#!/bin/sh\necho runs\n").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        /// `F_SETSIG` of linux/fcntl.h.
+        const SET_SIGNAL: libc::c_int = 10;
+        let lease = |kind: libc::c_int| {
+            // SAFETY: the calls take a descriptor and numbers.
+            unsafe {
+                libc::fcntl(file.as_raw_fd(), SET_SIGNAL, libc::SIGURG);
+                libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind)
+            }
+        };
+        if lease(libc::F_WRLCK) != 0 {
+            println!("passed over: this file system gives no lease");
+            return;
+        }
+        let (mut read, output) = std::io::pipe().unwrap();
+        let starting = begun(&path, output.into());
+        assert!(starting.outcome().is_none());
+        assert_eq!(lease(libc::F_UNLCK), 0);
+        outcome_of(&starting).unwrap();
+        let mut text = String::new();
+        read.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "runs\n");
+        crate::process::wait_for(starting.leader()).unwrap();
     }
 
     #[test]

@@ -13,7 +13,7 @@ use flyball_sys::error_log::Level;
 use flyball_sys::executable::Executable;
 use flyball_sys::owned::Owned;
 use flyball_sys::process::{Ending, ProcessId};
-use flyball_sys::program::{self, End, Program, ProgramLimits};
+use flyball_sys::program::{self, End, Program, ProgramLimits, Starting};
 use flyball_sys::readiness::{Interest, Readiness};
 use flyball_sys::responder::{
     SocketName, Unnamed, has_waiting, make_private_directory, refuse, remove_directory, work_of,
@@ -64,6 +64,8 @@ pub(super) const TOKENS: u64 = SOCKETS;
 #[derive(Debug)]
 struct Responder {
     process: ProcessId,
+    /// Whether it was executed: looked at when it has ended.
+    starting: Starting,
     errors: Option<Owned>,
     said: ErrorOutput,
     renewed_ms: u64,
@@ -333,7 +335,8 @@ impl<'a> Kind<'a> {
     fn start(&mut self, mechanism: &mut dyn Readiness, now_ms: u64) {
         let name = &self.rule.name;
         match self.begin() {
-            Ok((process, errors)) => {
+            Ok((starting, errors)) => {
+                let process = starting.leader();
                 self.pool.started(process.number(), now_ms);
                 self.begins_ms = now_ms + BEGIN_MS;
                 let token = ERRORS + process.number() as u64;
@@ -341,21 +344,22 @@ impl<'a> Kind<'a> {
                 let heard = mechanism.add(errors.as_fd(), token, Interest::READ).is_ok();
                 let said = ErrorOutput::new(format!("{name} [{}]", process.number()));
                 let (errors, renewed_ms) = (heard.then_some(errors), now_ms);
-                self.responders.push(Responder { process, errors, said, renewed_ms });
+                self.responders.push(Responder { process, starting, errors, said, renewed_ms });
             }
             Err(error) => {
                 let pause_ms = self.pool.failed(now_ms);
-                let program = self.rule.program.display();
-                say!(
-                    Level::Error,
-                    "{name}: {program} cannot be started: {error}; again in {pause_ms} ms"
-                );
+                self.say_not_started(&error, pause_ms);
             }
         }
     }
 
+    fn say_not_started(&self, error: &io::Error, pause_ms: u64) {
+        let (name, program) = (&self.rule.name, self.rule.program.display());
+        say!(Level::Error, "{name}: {program} cannot be started: {error}; again in {pause_ms} ms");
+    }
+
     /// A process, and the end of its error output.
-    fn begin(&self) -> io::Result<(ProcessId, Owned)> {
+    fn begin(&self) -> io::Result<(Starting, Owned)> {
         let PoolSettings { arguments, environment, memory_bytes, cpu_s, .. } = &self.rule.settings;
         let program = &self.rule.program;
         let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
@@ -376,8 +380,7 @@ impl<'a> Kind<'a> {
             standard: [socket.try_clone()?, theirs()?, theirs()?],
             limits: ProgramLimits { memory_bytes: *memory_bytes, cpu_s: *cpu_s },
         };
-        let process = program::start(&file, program)?;
-        Ok((process, errors))
+        Ok((program::begin(&file, program)?, errors))
     }
 
     fn retire(&mut self, now_ms: u64) {
@@ -402,13 +405,19 @@ impl<'a> Kind<'a> {
         let now_ms = clock::monotonic_ms();
         let well = ending == Ending::Exited(0);
         let Some(ended) = self.pool.ended(process.number(), well, now_ms) else { return false };
+        let mut outcome = None;
         if let Some(at) = self.responders.iter().position(|known| known.process == process) {
             let mut responder = self.responders.swap_remove(at);
             responder.hear(mechanism);
             responder.let_go(mechanism);
+            outcome = responder.starting.outcome();
         }
         // What it has started may hold the socket, and would answer no client.
         program::end_group(process, true);
+        if let Some(Err(error)) = outcome {
+            self.say_not_started(&error, ended.pause_ms);
+            return true;
+        }
         if !ended.was_told && (!well || ended.pause_ms > 0) {
             let how = match ending {
                 Ending::Exited(code) => format!("ended with code {code}"),
