@@ -20,9 +20,6 @@ pub struct Awaited {
     pub reads: bool,
 }
 
-/// Marks, in the bits of a token, events of a slot's backend; slots never have so high a number.
-pub const BACKEND: u64 = 1 << 31;
-
 /// What a client does that nothing is wanted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {

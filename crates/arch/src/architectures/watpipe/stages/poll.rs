@@ -14,7 +14,6 @@ use flyball_sys::readiness::{Arm, Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
 
 use super::connection::{Line, rank};
-use crate::awaited::BACKEND;
 use crate::kernel::readiness;
 use crate::limits::WAIT_MS_MAX;
 use crate::links::{Held, LINK, Link};
@@ -26,6 +25,9 @@ use crate::worker::Order;
 
 /// The token of what wakes the thread.
 const WAKE: u64 = FIRST_RESERVED;
+
+/// Marks the link of a connection that waits, where [`LINK`] marks those at rest.
+const USED: u64 = 1 << 31;
 
 /// Where the connections wait.
 pub(crate) struct PollStage {
@@ -152,7 +154,7 @@ impl PollStage {
         interest: Interest,
     ) -> io::Result<()> {
         if let Some(awaited) = &line.awaited {
-            let (fd, bits) = (awaited.descriptor.as_fd(), token.bits() | BACKEND);
+            let (fd, bits) = (awaited.descriptor.as_fd(), token.bits() | USED);
             let link = line.link.as_mut().filter(|_| self.keeps_links());
             match link {
                 Some(link) => arm_link(armer, link, bits, awaited.interest)?,
@@ -274,9 +276,9 @@ impl Poller {
                 continue;
             }
             // What the backend is ready for says nothing of the client.
-            let (token, why) = match event.token & BACKEND {
+            let (token, why) = match event.token & USED {
                 0 => (event.token, Found::Ready { read: event.read, write: event.write }),
-                _ => (event.token & !BACKEND, Found::Ready { read: false, write: false }),
+                _ => (event.token & !USED, Found::Ready { read: false, write: false }),
             };
             self.remove(&mut room, Token::from_bits(token), why, found);
         }
@@ -316,7 +318,7 @@ impl Poller {
                     let _ = self.mechanism.add(line.socket.as_fd(), token.bits(), interest);
                 }
                 if let Some(awaited) = &line.awaited {
-                    let (fd, bits) = (awaited.descriptor.as_fd(), token.bits() | BACKEND);
+                    let (fd, bits) = (awaited.descriptor.as_fd(), token.bits() | LINK);
                     let _ = self.mechanism.add(fd, bits, awaited.interest);
                 }
             }
