@@ -1,6 +1,7 @@
 //! The hot path, counted: how many system calls a real worker makes for what a client does.
 
 mod large_bodies;
+mod programs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
