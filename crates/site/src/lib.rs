@@ -8,6 +8,8 @@
 
 pub mod access;
 pub mod backend;
+mod backend_paths;
+mod backend_settings;
 mod blocks;
 mod cache_settings;
 mod caches;
@@ -34,6 +36,7 @@ mod pid_locks;
 mod plan;
 mod policy;
 pub mod references;
+mod reply;
 pub mod routes;
 mod secrets;
 mod served;

@@ -16,13 +16,13 @@ use flyball_sys::file::Stamp;
 use flyball_sys::mapping::Mapping;
 
 use crate::access::Verification;
-use crate::backend::Reply;
 use crate::coded::{Beside, Keep};
 use crate::compress::Compression;
 use crate::configure::Configure;
 use crate::entry::OpenFile;
 use crate::listing::Gather;
 use crate::outcome::status_of;
+use crate::reply::Reply;
 use crate::steps::Steps;
 use crate::translate::Translate;
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use flyball_sys::file::Links;
 
 use crate::access::{AccessSettings, Admission};
-use crate::backend::{CgiSettings, ResponderSettings};
+use crate::backend_paths::{beneath, dotted, named};
+use crate::backend_settings::{CgiSettings, ResponderSettings};
 use crate::compress::CompressSettings;
 use crate::modules::{ModuleSettings, Takes};
 use crate::routes::{Asked, RouteSettings};
@@ -74,7 +75,14 @@ impl SiteSettings {
 
     /// Whether a backend answers for a canonical path.
     pub fn answers_by_backend(&self, path: &str) -> bool {
-        crate::backend::answers(self, path.as_bytes())
+        let url = path.as_bytes();
+        let by_server = |responder: &ResponderSettings| {
+            let extensions: Vec<String> = dotted(&responder.extensions);
+            beneath(responder.path.trim_end_matches('/'), url)
+                .is_some_and(|below| named(&extensions, below).is_some())
+        };
+        self.cgi.iter().any(|cgi| beneath(cgi.path.trim_end_matches('/'), url).is_some())
+            || self.responders().any(|(_, responder)| by_server(responder))
     }
 
     /// Directories of which backends may have files sent, each once.

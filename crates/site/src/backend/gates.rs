@@ -14,10 +14,11 @@ use flyball_sys::sandbox::Rights;
 use super::environment::Environment;
 use super::programs::{PoolRule, Programs, Rule};
 use super::relay::Relay;
-use super::settings::{BackendLimits, CgiSettings, ResponderSettings};
 use super::start::{Start, To};
 use super::upstream::{LinkBounds, Upstream};
-use crate::path::{self, ENCODED_SLASH};
+use crate::backend_paths::{beneath, dotted, named};
+use crate::backend_settings::{BackendLimits, CgiSettings, ResponderSettings};
+use crate::path;
 use crate::routes::SiteRoutes;
 use crate::settings::SiteSettings;
 
@@ -280,49 +281,6 @@ impl Reached {
             environment.set(name, value.as_bytes());
         }
     }
-}
-
-/// Whether a backend of a site answers for a canonical URL.
-pub(crate) fn answers(site: &SiteSettings, url: &[u8]) -> bool {
-    let by_server = |responder: &ResponderSettings| {
-        let extensions: Vec<String> = dotted(&responder.extensions);
-        beneath(responder.path.trim_end_matches('/'), url)
-            .is_some_and(|below| named(&extensions, below).is_some())
-    };
-    site.cgi.iter().any(|cgi| beneath(cgi.path.trim_end_matches('/'), url).is_some())
-        || site.responders().any(|(_, responder)| by_server(responder))
-}
-
-/// What of a URL is beneath a path: empty, or with a slash at its start.
-fn beneath<'a>(path: &str, url: &'a [u8]) -> Option<&'a [u8]> {
-    let below = url.strip_prefix(path.as_bytes())?;
-    (below.is_empty() || below.starts_with(b"/")).then_some(below)
-}
-
-fn dotted(extensions: &[String]) -> Vec<String> {
-    extensions.iter().map(|name| format!(".{name}")).collect()
-}
-
-/// How much of a path beneath that of a gate names the script; `None` when it does not lead
-/// through. Without extensions any path does, and names none. A name with an encoded slash is that
-/// of no file, and none is beneath it.
-fn named(extensions: &[String], below: &[u8]) -> Option<usize> {
-    if extensions.is_empty() {
-        return Some(0);
-    }
-    let mut end = 0;
-    while end < below.len() {
-        let next = memchr::memchr(b'/', &below[end + 1..]);
-        let name = &below[end + 1..next.map_or(below.len(), |at| end + 1 + at)];
-        if name.contains(&ENCODED_SLASH) {
-            return None;
-        }
-        end += 1 + name.len();
-        if extensions.iter().any(|extension| name.ends_with(extension.as_bytes())) {
-            return Some(end);
-        }
-    }
-    None
 }
 
 /// The processes that are started for a server, if they are; it has a socket then.

@@ -15,12 +15,10 @@ mod fastcgi;
 mod gates;
 mod records;
 mod relay;
-mod reply;
 mod request;
 mod scgi;
 
 pub mod programs;
-pub mod settings;
 mod spares;
 mod spool;
 mod start;
@@ -30,14 +28,14 @@ mod wire;
 pub use cgi::Program;
 pub use records::{Ended, Reader as RecordReader};
 pub use relay::{Fill, Relay, Went};
-pub use reply::{Reply, SentFile, head_len};
-pub use settings::{BackendLimits, CgiSettings, PoolSettings, ResponderSettings};
+pub use crate::reply::{Reply, SentFile, head_len};
+pub use crate::backend_settings::{BackendLimits, CgiSettings, PoolSettings, ResponderSettings};
 pub use spool::Spool;
 pub use upstream::{LinkBounds, NoLink, Upstream};
 pub use wire::{Target, Wire, Wish};
 
 pub(crate) use coded::CodedAnswer;
-pub(crate) use gates::{Admitted, Gates, Passage, answers};
+pub(crate) use gates::{Admitted, Gates, Passage};
 pub(crate) use relay::Outcome;
 
 use bytes::BytesMut;

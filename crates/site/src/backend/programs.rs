@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use flyball_sys::file::Links;
 use flyball_sys::responder::Mark;
 
-use super::settings::{BackendLimits, CgiSettings, PoolSettings};
+use crate::backend_settings::{BackendLimits, CgiSettings, PoolSettings};
 use crate::path::{ENCODED_SLASH, has_hidden_segment, write_slashes};
 use crate::settings::SiteSettings;
 

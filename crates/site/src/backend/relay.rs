@@ -14,15 +14,15 @@ use flyball_sys::{process, say};
 use super::body::{Body, Refused};
 use super::coded::CodedAnswer;
 use super::content::Content;
-use super::reply::{HEAD_BYTES_MAX, Reply, head_len};
 use super::request::name_of;
-use super::settings::BackendLimits;
 use super::spool::Spool;
 use super::start::{Start, told_len};
 use super::upstream::NoLink;
 use super::wire::Wire;
 use super::{Failure, Flow, Link, Stage};
+use crate::backend_settings::BackendLimits;
 use crate::plan::Plan;
+use crate::reply::{HEAD_BYTES_MAX, Reply, head_len};
 use crate::source::Piece;
 
 /// Longest wait for how a program ended whose output has, in milliseconds: one that has closed its

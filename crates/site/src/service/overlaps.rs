@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use flyball_sys::file_kind::real_path;
 
 use super::{Site, Sites};
-use crate::backend::answers;
 use crate::path::has_hidden_segment;
 use crate::settings::SiteSettings;
 
@@ -121,7 +120,7 @@ impl Code<'_> {
 /// Whether a file with this URL is sent, and not run by a backend or hidden.
 fn is_sent(site: &SiteSettings, url: &str) -> bool {
     let is_hidden = !site.hidden && has_hidden_segment(url.trim_start_matches('/').as_bytes());
-    !is_hidden && !answers(site, url.as_bytes())
+    !is_hidden && !site.answers_by_backend(url)
 }
 
 /// Whether one of two directories is the other, or beneath it.

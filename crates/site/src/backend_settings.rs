@@ -140,7 +140,7 @@ impl ResponderSettings {
 
     /// Whether the socket that the workers' user makes can be where it shall be. Blocks on the
     /// disk.
-    pub(super) fn check_place(&self, rights: &Rights) -> Result<(), (&'static str, String)> {
+    pub(crate) fn check_place(&self, rights: &Rights) -> Result<(), (&'static str, String)> {
         match &self.server {
             Some(Server::Unix(path)) if self.pool.program.is_some() => {
                 check_place(path, rights.number())
