@@ -183,3 +183,118 @@ impl Link for Cgi {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::wire::Wish;
+    use flyball_sys::readiness::Interest;
+
+    const READS: Option<Wish> = Some(Wish::Use(Interest::READ));
+    const WRITES: Option<Wish> = Some(Wish::Use(Interest { read: false, write: true }));
+    const RESTS: Option<Wish> = Some(Wish::Use(Interest::NONE));
+
+    /// A request whose program was started.
+    fn started() -> Cgi {
+        let mut wire = Wire::to_program(Program {
+            request: StartRequest::default(),
+            said: ErrorOutput::default(),
+            input: Input::Open,
+            ending: Ending::Unknown,
+        });
+        assert_eq!(wire.wish(), Some(Wish::Open));
+        wire.linked(false);
+        Cgi { wire }
+    }
+
+    impl Cgi {
+        fn receives(&mut self, bytes: &[u8]) {
+            self.wire.space()[..bytes.len()].copy_from_slice(bytes);
+            self.wire.received(Ok(bytes.len()));
+        }
+    }
+
+    #[test]
+    fn its_input_ends_once_all_of_the_body_is_sent() {
+        let mut cgi = started();
+        assert_eq!(cgi.wire.wish(), RESTS);
+        cgi.take(b"body");
+        cgi.end_body();
+        assert_eq!((cgi.wire.wish(), cgi.wire.outgoing()), (WRITES, &b"body"[..]));
+        cgi.wire.sent(Ok(3));
+        assert_eq!((cgi.wire.wish(), cgi.queued()), (WRITES, 1));
+        cgi.wire.sent(Ok(1));
+        assert_eq!(cgi.wire.wish(), Some(Wish::Shut));
+        cgi.wire.shut();
+        assert_eq!(cgi.wire.wish(), RESTS);
+    }
+
+    #[test]
+    fn a_program_that_takes_no_more_input_may_answer_all_the_same() {
+        let (mut cgi, mut answer) = (started(), BytesMut::new());
+        cgi.take(b"body");
+        cgi.wire.sent(Err(io::ErrorKind::BrokenPipe.into()));
+        assert_eq!(cgi.wire.wish(), Some(Wish::Shut));
+        cgi.wire.shut();
+        cgi.take(b"the rest");
+        cgi.end_body();
+        assert_eq!((cgi.wire.wish(), cgi.queued()), (RESTS, 0));
+        assert_eq!(cgi.pull(&mut answer), Ok(Flow::Wait));
+        assert_eq!(cgi.wire.wish(), READS);
+        cgi.receives(b"answer");
+        assert_eq!((cgi.pull(&mut answer), &answer[..]), (Ok(Flow::Came), &b"answer"[..]));
+    }
+
+    #[test]
+    fn the_end_of_a_program_is_awaited_behind_that_of_its_output() {
+        let ends = [
+            (Some(Told::Exited(1)), Some(Flow::End)),
+            (Some(Told::Killed(9)), None),
+            (None, None),
+        ];
+        for (told, flow) in ends {
+            let (mut cgi, mut answer) = (started(), BytesMut::new());
+            cgi.receives(b"answer");
+            cgi.wire.received(Ok(0));
+            assert_eq!(cgi.pull(&mut answer), Ok(Flow::Came));
+            assert_eq!(cgi.pull(&mut answer), Ok(Flow::Untold));
+            assert_eq!(cgi.wire.wish(), READS);
+            cgi.wire.told(told);
+            assert_eq!(cgi.pull(&mut answer).ok(), flow, "{told:?}");
+            assert_eq!(cgi.wire.wish(), RESTS);
+        }
+    }
+
+    #[test]
+    fn of_a_silent_program_it_is_told_why() {
+        let why = |told: Option<Option<Told>>| {
+            let mut cgi = started();
+            told.into_iter().for_each(|told| cgi.wire.told(told));
+            cgi.wire.received(Ok(0));
+            cgi.pull(&mut BytesMut::new()).unwrap_err().0
+        };
+        assert_eq!(why(Some(Some(Told::Busy))), Failure::Busy);
+        assert_eq!(why(Some(Some(Told::Missing))), Failure::Missing);
+        assert_eq!(why(Some(Some(Told::Forbidden))), Failure::Forbidden);
+        assert_eq!(why(Some(Some(Told::Failed(12)))), Failure::Down);
+        for told in [None, Some(None), Some(Some(Told::Unrunnable)), Some(Some(Told::Exited(0)))] {
+            assert_eq!(why(told), Failure::Gone, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_by_now_is_gathered_before_the_head_leaves() {
+        let (mut cgi, mut answer) = (started(), BytesMut::new());
+        assert!(!cgi.wire.gather());
+        cgi.receives(b"head");
+        assert_eq!(cgi.pull(&mut answer), Ok(Flow::Came));
+        assert!(cgi.wire.gather());
+        assert_eq!(cgi.wire.wish(), READS);
+        cgi.receives(b" and body");
+        assert!(cgi.wire.gather());
+        cgi.wire.received(Err(io::ErrorKind::WouldBlock.into()));
+        assert!(!cgi.wire.gather());
+        assert_eq!(cgi.pull(&mut answer), Ok(Flow::Came));
+        assert_eq!(&answer[..], b"head and body");
+    }
+}
