@@ -247,11 +247,8 @@ mod tests {
 
     #[test]
     fn the_end_of_a_program_is_awaited_behind_that_of_its_output() {
-        let ends = [
-            (Some(Told::Exited(1)), Some(Flow::End)),
-            (Some(Told::Killed(9)), None),
-            (None, None),
-        ];
+        let ends =
+            [(Some(Told::Exited(1)), Some(Flow::End)), (Some(Told::Killed(9)), None), (None, None)];
         for (told, flow) in ends {
             let (mut cgi, mut answer) = (started(), BytesMut::new());
             cgi.receives(b"answer");

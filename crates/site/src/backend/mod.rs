@@ -25,11 +25,11 @@ mod start;
 mod upstream;
 mod wire;
 
+pub use crate::backend_settings::{BackendLimits, CgiSettings, PoolSettings, ResponderSettings};
+pub use crate::reply::{Reply, SentFile, head_len};
 pub use cgi::Program;
 pub use records::{Ended, Reader as RecordReader};
 pub use relay::{Fill, Relay, Went};
-pub use crate::reply::{Reply, SentFile, head_len};
-pub use crate::backend_settings::{BackendLimits, CgiSettings, PoolSettings, ResponderSettings};
 pub use spool::Spool;
 pub use upstream::{LinkBounds, NoLink, Upstream};
 pub use wire::{Target, Wire, Wish};
