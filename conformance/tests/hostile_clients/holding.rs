@@ -56,6 +56,14 @@ const WINDOW: &str = "rate.window = \"2s\"\ntimeout.send = \"2s\"\n";
 /// How long a client reads nothing: several windows of the least rate.
 const PAUSED_FOR: Duration = Duration::from_secs(1);
 
+/// An answer that a socket holds whole.
+const IN_SOCKET_BYTES: usize = 1_000_000;
+
+/// How it is taken, and for how long: longer than an idle connection has its place, and lingers.
+const TAKEN_BYTES: usize = 4 * 1024;
+const TAKEN_EVERY: Duration = Duration::from_millis(25);
+const TAKEN_FOR: Duration = Duration::from_millis(3_500);
+
 /// Times that the attackers of a kind come again, at most.
 const COMES_AGAIN_MAX: usize = 2_000;
 
@@ -74,6 +82,7 @@ on_each_way_to_hold! {
     [
         those_who_hold_all_places_do_not_keep_honest_clients_out,
         a_client_that_pauses_keeps_its_place_until_another_needs_it,
+        a_client_that_takes_its_answer_from_the_socket_keeps_its_place,
         those_who_have_asked_are_answered_before_their_places_are_given_away,
     ]
 }
@@ -271,6 +280,36 @@ fn a_client_that_pauses_keeps_its_place_until_another_needs_it(arch: &str) {
         _ => FEW_PLACES - 1,
     };
     assert!((fewest..FEW_PLACES).contains(&whole), "{arch}: {got:?}");
+}
+
+/// A connection whose answer is all in its socket waits for the next request, but its client has
+/// not got the answer: closed, it would lose the rest with its next request.
+fn a_client_that_takes_its_answer_from_the_socket_keeps_its_place(arch: &str) {
+    let settings = format!("admin = \"127.0.0.1:0\"\n{}", with_places(arch, FEW_PLACES));
+    let Some(besieged) = Besieged::start(arch, &settings) else { return };
+    let range = format!("Range: bytes=0-{}", IN_SOCKET_BYTES - 1);
+    let begin = |_| {
+        let mut client = Client::connect_narrow(besieged.server.address(), 64 * 1024);
+        client.send(format!("GET /large.bin HTTP/1.1\r\nHost: a\r\n{range}\r\n\r\n"));
+        assert_eq!(client.response_head().status(), 206, "{arch}");
+        client
+    };
+    let mut takers: Vec<Client> = (0..FEW_PLACES).map(begin).collect();
+    let mut new = besieged.server.connect();
+    new.send(last_get("/hello.txt"));
+    let (mut taken, since) = (0, Instant::now());
+    while since.elapsed() < TAKEN_FOR && taken + TAKEN_BYTES < IN_SOCKET_BYTES {
+        takers.iter_mut().for_each(|client| drop(client.take(TAKEN_BYTES)));
+        taken += TAKEN_BYTES;
+        wait::dawdle(TAKEN_EVERY);
+    }
+    for client in &mut takers {
+        client.send(get("/hello.txt"));
+        assert_eq!(client.take(IN_SOCKET_BYTES - taken).len(), IN_SOCKET_BYTES - taken, "{arch}");
+        assert_eq!(client.response().status(), 200, "{arch}");
+    }
+    // They have their answers now, and are idle.
+    assert_eq!(new.response().status(), 200, "{arch}");
 }
 
 /// A request may come between two looks at a connection, as while the server stands still: then

@@ -421,20 +421,11 @@ impl<'a> Thread<'a> {
             && (!yields.cuts_an_answer() || self.crew.may_cut(now_ms))
     }
 
-    /// Why a connection ends that could wait on.
-    fn shall_end(&self, turn: &Turn, connection: &Connection) -> Option<CloseReason> {
-        if self.desk.is_over_by(self.desk.now.ms()) {
-            return Some(CloseReason::Draining);
-        }
-        let makes_room = waits_for_client(turn) && self.shall_make_room(connection);
-        makes_room.then_some(CloseReason::MadeRoom)
-    }
-
     /// One connection, to its end or to the drain deadline. Blocks.
     pub(crate) fn serve(&mut self, socket: &Owned, peer: SocketAddr) {
         let connection = Connection::new(peer, &self.desk);
         let mut line = Line::new(socket, connection);
-        let (mut drained, mut looked) = (None, false);
+        let (mut drained, mut looked, mut makes_room) = (None, false, false);
         let reason = loop {
             let turn = line.turn(&mut self.desk);
             if let Turn::Over(reason) = turn {
@@ -447,10 +438,13 @@ impl<'a> Thread<'a> {
                 order.inspect(|order| line.connection.drain(*order));
                 continue;
             }
-            let ends = self.shall_end(&turn, &line.connection);
+            let now_ms = self.desk.now.ms();
+            let is_over = self.desk.is_over_by(now_ms);
+            makes_room |= waits_for_client(&turn) && self.shall_make_room(&line.connection);
             // Not where a call has timed out: a client that drips never lets one.
-            let is_late = self.desk.now.ms() >= line.connection.deadline();
-            if (ends.is_some() || is_late) && !looked {
+            let is_late = now_ms >= line.connection.deadline();
+            let looks = wants_input(&turn) && (is_over || makes_room || is_late);
+            if (looks || is_late && waits_for_link(&turn)) && !looked {
                 // What has come counts, although it was not read.
                 looked = true;
                 blocking::told(&mut line.link);
@@ -460,13 +454,21 @@ impl<'a> Thread<'a> {
                 continue;
             }
             looked = false;
-            if let Some(reason) = ends {
-                let is_unfinished = reason == CloseReason::Draining;
-                self.crew.unfinished.fetch_add(usize::from(is_unfinished), Relaxed);
-                break reason;
+            if is_over {
+                self.crew.unfinished.fetch_add(1, Relaxed);
+                break CloseReason::Draining;
             }
             if is_late {
                 line.connection.expired(|| net::unacknowledged(socket), &mut self.desk);
+                continue;
+            }
+            if std::mem::take(&mut makes_room) {
+                let yields = Yields::of(&line.connection, true).filter(|one| one.is_due(now_ms));
+                let yields = yields.filter(|_| waits_for_client(&turn));
+                // Another may have made room meanwhile.
+                if yields.is_some() && self.crew.keeps_somebody_waiting() {
+                    line.connection.make_room();
+                }
                 continue;
             }
             match turn {
@@ -533,6 +535,11 @@ fn waits_for_client(turn: &Turn) -> bool {
         Turn::Wait(interest, awaited) => interest.write || interest.read && awaited.is_none(),
         _ => true,
     }
+}
+
+/// Whether something may be heard on its link.
+fn waits_for_link(turn: &Turn) -> bool {
+    matches!(turn, Turn::Wait(_, Some(_)))
 }
 
 /// Whether what the client sends would be taken now.

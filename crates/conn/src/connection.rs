@@ -337,6 +337,12 @@ impl Connection {
         }
     }
 
+    /// Another needs its place. It is over, or [`Connection::expired`] is due, which decides.
+    pub fn make_room(&mut self) {
+        self.again = true;
+        self.conn.make_room();
+    }
+
     /// What is being sent cannot be sent to its end. Where the client has gone this is
     /// [`Connection::abort`]; else it gets what the socket holds, and learns that it is not all. A
     /// file that changed meanwhile is looked at again by the next request.

@@ -66,7 +66,8 @@ pub(crate) struct Admin {
 /// others reach has hosts of its own only if they are given.
 pub(crate) fn hosts(socket: &OwnedFd, settings: &Settings) -> Option<Hosts> {
     let named = &settings.running.admin_hosts;
-    let is_local = net::local_address(socket).is_ok_and(|address| address.ip().is_loopback());
+    let is_local =
+        net::local_address(socket).is_ok_and(|address| address.ip().to_canonical().is_loopback());
     if net::is_unix(socket) || !is_local && named.is_empty() {
         return None;
     }

@@ -155,7 +155,7 @@ impl ResponderSettings {
         let sees_our_files = self.root.is_none() && self.script.is_none();
         let is_here = match &self.server {
             Some(Server::Unix(_)) => true,
-            Some(Server::Tcp(address)) => address.ip().is_loopback(),
+            Some(Server::Tcp(address)) => address.ip().to_canonical().is_loopback(),
             None => self.pool.program.is_some(),
         };
         self.require_script.unwrap_or(sees_our_files && is_here)

@@ -336,14 +336,21 @@ fn add_head(says: &Head<'_>, stamp: &Stamp, len: Option<u64>, fields: &mut Field
     let shared = fields.end();
     fields.append(says.shared);
     let etag = fields.end();
-    // Strong, and never by hashing the file: the same inode, length and time mean the same bytes
+    // Strong, and never by hashing the file: the same inode, length and times mean the same bytes
     // (RFC 9110, section 8.8.3), in the same coding.
     let dash = if says.tag.is_empty() { "" } else { "-" };
-    let Stamp { inode, size, modified_ns, .. } = stamp;
-    let tag = format_args!("\"{inode:x}-{size:x}-{modified_ns:x}{dash}{}\"", says.tag);
+    let Stamp { inode, size, .. } = stamp;
+    let times = times_of(stamp);
+    let tag = format_args!("\"{inode:x}-{size:x}-{times:x}{dash}{}\"", says.tag);
     fields.add_shown(Name::ETag, tag);
     fields.add(Name::LastModified, format_date(modified_seconds(stamp)));
     Cuts { coding, length, shared, etag }
+}
+
+/// Both times of a file as one word. Builds give files the same time of modification again and
+/// again, and the kernel a number of an inode; some file systems know no time of change.
+fn times_of(stamp: &Stamp) -> u64 {
+    (stamp.modified_ns as u64) ^ (stamp.changed_ns as u64).rotate_left(32)
 }
 
 /// Whole seconds, rounded down; a time before 1970 counts as 1970.
@@ -380,6 +387,16 @@ mod tests {
         assert_eq!(entry.validators().last_modified, 784_111_777);
         assert_eq!((entry.media_type(), entry.coding_fields().h1()), ("text/plain", &b""[..]));
         check_again(&entry);
+    }
+
+    #[test]
+    fn a_file_that_was_written_again_with_its_old_time_has_another_tag() {
+        let entry = |stamp| {
+            let content = Content::Memory(Bytes::from_static(b"hello"));
+            FileEntry::new(Scope::NONE, b"a", stamp, &Head::of("text/plain"), content)
+        };
+        let (before, after) = (stamp(), Stamp { changed_ns: 1, ..stamp() });
+        assert_ne!(entry(before).validators().etag, entry(after).validators().etag);
     }
 
     #[test]

@@ -195,11 +195,14 @@ impl<D: DiskWork> Phases<D> {
         };
         let open = self.slots.iter().map(|(token, slot)| (token, yields(slot)));
         let wanted = waiting.max(self.free_threshold());
-        let chosen = room::choose(open, wanted, self.desk.now.ms());
-        for token in &chosen {
-            self.close(*token, CloseReason::MadeRoom);
+        let open_before = self.slots.len();
+        for token in room::choose(open, wanted, self.desk.now.ms()) {
+            if let Some(slot) = self.slots.find(token) {
+                slot.connection.make_room();
+                self.turn(token);
+            }
         }
-        !chosen.is_empty()
+        self.slots.len() < open_before
     }
 
     fn free_threshold(&self) -> usize {

@@ -185,7 +185,7 @@ impl Line {
         let woken = self.park(here, Why::Ready);
         let is_slow = self.connection.lags_since().is_some();
         if matches!(woken, Wake::MakeRoom) && (is_slow || !self.ready.read) {
-            self.connection.abort(CloseReason::MadeRoom);
+            self.connection.make_room();
         }
     }
 

@@ -197,7 +197,8 @@ impl Resolver<'_> {
     /// another user could have lead here.
     fn directory(&mut self, root: &Path, settings: &Settings) -> SiteSettings {
         self.root("site.root", root, &Origin::Directory);
-        let is_local = settings.listen.iter().all(|address| address.ip().is_loopback());
+        let is_local =
+            settings.listen.iter().all(|address| address.ip().to_canonical().is_loopback());
         let hosts = match is_local {
             true => local_names(&settings.running.admin_hosts),
             false => SiteSettings::default().hosts,

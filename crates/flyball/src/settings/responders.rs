@@ -50,7 +50,9 @@ macro_rules! settings_of {
                 kind: Kind::Texts {
                     form: "an extension without its dot, such as php",
                     empty: true,
-                    valid: |text| is_file_name(text) && !text.starts_with('.'),
+                    // Nothing stands for something else: scripts would be sent as files.
+                    valid: |text| is_file_name(text) && !text.contains(['*', '?', '%'])
+                        && !text.starts_with('.'),
                     set: |s, names| $last(s).extensions = names,
                 },
                 word: Some(Word { name: "none", set: |s| $last(s).extensions.clear() }),

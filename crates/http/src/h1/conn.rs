@@ -137,6 +137,7 @@ impl Conn {
     pub fn deadline(&self) -> u64 {
         let limits = &self.limits;
         let phase = match self.state {
+            _ if self.ending.makes_room => self.since_ms,
             State::Idle if self.output.pending => u64::MAX,
             State::Idle if self.ending.idle_end.is_some() => self.since_ms,
             State::Idle if self.output.is_taken_late => self.output.taking.judged_at(),
@@ -561,6 +562,9 @@ impl Conn {
         if now.ms() < self.deadline() {
             return;
         }
+        if std::mem::take(&mut self.ending.makes_room) {
+            return self.make_room_if_taken(in_socket, now);
+        }
         if self.output.pending && now.ms() >= self.output.taking.judged_at() {
             if !self.output.taking.judge(&self.limits, in_socket, now) {
                 self.abort(CloseReason::SendTimeout);
@@ -655,6 +659,7 @@ impl Conn {
     }
 
     fn go(&mut self, event: Event) {
+        self.ending.makes_room = false;
         match self.state.after(event) {
             // Between requests nothing is left of the last one.
             Some(State::Idle) => (self.state, self.message) = (State::Idle, Message::default()),

@@ -339,7 +339,7 @@ impl Requests {
         let open = self.slots.iter().map(|(token, slot)| (token, yields(slot)));
         for token in room::choose(open, waiting, now_ms) {
             if let Some(slot) = self.slots.find(token) {
-                slot.connection.abort(CloseReason::MadeRoom);
+                slot.connection.make_room();
                 self.push(token);
             }
         }

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 
 use super::slot::Slot;
@@ -124,8 +123,8 @@ impl Accepts {
         !self.ended && (is_full || self.rests_until_ms.is_some()) && now_ms >= self.look_ms
     }
 
-    /// Ends connections that only hold their places while others wait for one: those that are to
-    /// go on, which then close.
+    /// Has connections make room that only hold their places while others wait for one: those whose
+    /// time is over, then.
     pub(crate) fn make_room(
         &mut self,
         worker: &Worker,
@@ -142,7 +141,7 @@ impl Accepts {
         let chosen = room::choose(open, waiting, now_ms);
         for token in &chosen {
             if let Some(slot) = slots.find(*token) {
-                slot.connection.abort(CloseReason::MadeRoom);
+                slot.connection.make_room();
             }
         }
         chosen

@@ -13,7 +13,7 @@
 //!   again; the last answer and the closing of its connection are started together.
 //! * The default of `accept.limit` is inf: accepts that are submitted again cost more.
 //! * A large body in the page cache leaves by sendfile: no ring has it, and copies cost 5 times it.
-//! * Listing a directory and waiting for a write to settle have no ring operation: threads do them.
+//! * Listing a directory and waiting for a write have no ring operation: threads do them.
 //!
 //! **Reads with**: section 3.1, "asynchronous I/O strategy": [`Loop::turn`] and [`Loop::drive`].
 //! **Settings**: `uring.entries`, `uring.buffers`, `uring.features`, `uring.registered`,
@@ -191,7 +191,7 @@ impl Loop {
         }
         if looks_for_room {
             for token in self.accepts.make_room(&self.worker, &mut self.slots, now_ms) {
-                self.drive(token);
+                self.time_out(token, now_ms);
             }
         }
         let tally = &mut self.desk.tally;
@@ -326,7 +326,6 @@ impl Loop {
         let Some(slot) = self.slots.remove(token) else { return };
         self.timers.clear(token.index());
         self.operations.close(slot, token).end(&mut self.desk, reason);
-        // There is room for one more now.
         self.accepts.resume();
     }
 
@@ -335,16 +334,19 @@ impl Loop {
     fn expire(&mut self) {
         let now_ms = self.desk.asked_ms();
         while let Some(index) = self.timers.pop(now_ms) {
-            let Some(token) = self.slots.token_at(index) else { continue };
-            // Another may have made way for it. This sets its timer too.
+            self.slots.token_at(index).into_iter().for_each(|token| self.time_out(token, now_ms));
+        }
+    }
+
+    fn time_out(&mut self, token: Token, now_ms: u64) {
+        // Another may have made way for it. This sets its timer too.
+        self.drive(token);
+        let Some(slot) = self.slots.find(token) else { return };
+        if slot.connection.deadline() <= now_ms
+            && let Some(bytes) = self.operations.in_socket(slot, token)
+        {
+            slot.connection.expired(|| bytes, &mut self.desk);
             self.drive(token);
-            let Some(slot) = self.slots.find(token) else { continue };
-            if slot.connection.deadline() <= now_ms
-                && let Some(bytes) = self.operations.in_socket(slot, token)
-            {
-                slot.connection.expired(|| bytes, &mut self.desk);
-                self.drive(token);
-            }
         }
     }
 

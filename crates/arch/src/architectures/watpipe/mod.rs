@@ -37,7 +37,6 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use flyball_http::CloseReason;
 use flyball_observe::histogram::Timing;
 use flyball_sys::readiness::Interest;
 
@@ -239,7 +238,10 @@ pub(crate) fn hand_on(thread: &mut Thread, mut line: Line, why: Found) {
             thread.queue_for_read(line);
         }
         Found::Ordered => thread.queue_for_write(line),
-        Found::MakeRoom => thread.close(line, CloseReason::MadeRoom),
+        Found::MakeRoom => {
+            line.connection.make_room();
+            thread.queue_for_read(line);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::h1::state::{Event, State};
 
 /// What leaves the socket of a new connection before its client has acknowledged anything, in
 /// bytes: ten segments (RFC 6928).
-const FIRST_FLIGHT_BYTES: u64 = 14_600;
+pub(super) const FIRST_FLIGHT_BYTES: u64 = 14_600;
 
 /// Time between two looks at a socket that shall be empty before it is closed, at least.
 const LOOK_MS_MIN: u64 = 5;
@@ -30,6 +30,8 @@ pub(super) struct Ending {
     pub(super) idle_end: Option<CloseReason>,
     /// The write side is shut down.
     pub(super) shut: bool,
+    /// Another needs its place, and what its socket holds is not known.
+    pub(super) makes_room: bool,
 }
 
 impl Conn {
@@ -56,7 +58,7 @@ impl Conn {
     /// Whether it matters to [`Conn::expired`] how much the socket still holds.
     pub fn is_judged_by_socket(&self) -> bool {
         let waits = self.state == State::Idle && self.output.has_begun();
-        waits || self.output.pending || self.state == State::Breaking
+        waits || self.output.pending || self.ending.makes_room || self.state == State::Breaking
     }
 
     /// The time between two requests is over. It begins when the client has its answer: one that
