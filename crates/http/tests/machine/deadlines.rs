@@ -190,6 +190,30 @@ fn the_idle_time_begins_when_the_client_has_its_answer() {
 }
 
 #[test]
+fn a_client_that_takes_its_answer_from_the_socket_makes_no_room() {
+    let limits = Limits { keeps_slow: true, ..limits() };
+    let asked = |bytes: usize, in_socket: u64| {
+        let get = format!("GET /file/{bytes} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut driver = drive(&limits, &[send(&get), Act::InSocket(in_socket)], usize::MAX);
+        driver.wait(10);
+        let since_ms = driver.conn.idle_since();
+        driver.conn.make_room();
+        driver.wait(10);
+        (driver, since_ms)
+    };
+    assert_eq!(asked(20_000, 0).0.closed, Some(CloseReason::MadeRoom), "it has all");
+    assert_eq!(asked(400, 300).0.closed, Some(CloseReason::MadeRoom), "all has left the socket");
+    let (mut driver, since_ms) = asked(20_000, 300);
+    assert_eq!((driver.closed, driver.state()), (None, State::Idle));
+    assert!(driver.conn.idle_since() > since_ms, "it is idle from then on");
+    driver.wait(limits.rate_window_ms);
+    assert!(driver.conn.lags_since().is_some(), "it has taken nothing in the window");
+    driver.conn.make_room();
+    driver.wait(10);
+    assert_eq!(driver.closed, Some(CloseReason::MadeRoom), "others take what they have");
+}
+
+#[test]
 fn no_state_waits_for_ever() {
     let stuck: &[&[Act]] = &[
         &[],
