@@ -200,6 +200,8 @@ fn what_only_this_machine_reaches_answers_to_no_foreign_name() {
     assert_eq!(server.connect().ask(target).status(), 421);
     // Who names no host is no browser.
     assert_eq!(server.connect().ask("GET /page HTTP/1.0\r\n\r\n").text(), "page");
+    let mapped = Launch::new(&site, "sped").args(&["--admin", "[::ffff:127.0.0.1]:0"]).start();
+    expect_answered(&mapped, hosts(false, false, false));
     expect_answered(&launch().set("admin-hosts=dev.example").start(), hosts(true, false, false));
     expect_answered(&launch().set("admin-hosts=*").start(), hosts(true, true, true));
 

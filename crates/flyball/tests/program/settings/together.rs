@@ -175,6 +175,12 @@ fn a_path_has_one_table_of_a_kind() {
             &format!("{php}[[site.fastcgi]]\nextensions = \"php\"\nsocket = 2"),
             &format!("7: site.fastcgi.path: {}", again("/ with .php", "fastcgi", 4)),
         ),
+        // It would stand for itself, and scripts would be sent as files.
+        (
+            "[[site.fastcgi]]\nsocket = 1\nextensions = \"*\"",
+            "6: site.fastcgi.extensions: expected a list, each item an extension without its dot, \
+             such as php, or none, found \"*\"",
+        ),
         (
             &format!("{module}{module}"),
             &format!("8: site.module.path: {}", again("/a", "module", 4)),
