@@ -123,9 +123,10 @@ pub enum Failure {
 pub fn failure(error: &io::Error) -> Failure {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => Failure::Denied,
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EIO | libc::EAGAIN) => {
-            Failure::Exhausted
-        }
+        // A ring cancels what it gets no thread for, as where processes are out.
+        Some(
+            libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EIO | libc::EAGAIN | libc::ECANCELED,
+        ) => Failure::Exhausted,
         _ => Failure::Missing,
     }
 }
