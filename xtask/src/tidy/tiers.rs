@@ -23,27 +23,24 @@ fn examples(tree: &Tree) -> Vec<Finding> {
     let crates = manifests.filter_map(|file| file.path.strip_suffix("Cargo.toml"));
     let sources: Vec<_> = crates.map(|path| format!("{path}src/")).collect();
     let all = tree.rust().filter(|file| sources.iter().any(|path| file.path.starts_with(path)));
-    let begins = |line: &str| {
-        let line = line.trim_start();
-        let text = line.strip_prefix("/// ```").or_else(|| line.strip_prefix("//! ```"));
-        text.is_some_and(|language| language.is_empty() || language.starts_with("rust"))
-    };
     let mut found = Vec::new();
     for file in all {
-        // Every second fence ends what the one before has begun.
-        let fence = |line: &&(usize, &str)| {
-            let line = line.1.trim_start();
-            line.starts_with("/// ```") || line.starts_with("//! ```")
-        };
-        let lines: Vec<_> = file.lines().collect();
-        for (at, line) in lines.iter().filter(fence).step_by(2) {
-            if begins(line) {
+        let fences = file.lines().filter_map(|(at, line)| Some((at, fence(line)?)));
+        // Every second one ends what the one before has begun.
+        for (at, language) in fences.step_by(2) {
+            if language.is_empty() || language.starts_with("rust") {
                 let instead = "let its crate be asked for examples: it has `doctest = false`";
-                found.push(Finding::new(&file.path, *at, "an example never runs", instead));
+                found.push(Finding::new(&file.path, at, "an example never runs", instead));
             }
         }
     }
     found
+}
+
+/// What stands behind the fence of a block of code in documentation, if the line is one.
+fn fence(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    line.strip_prefix("/// ```").or_else(|| line.strip_prefix("//! ```"))
 }
 
 fn ignored(file: &File) -> Vec<Finding> {

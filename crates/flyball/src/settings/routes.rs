@@ -274,7 +274,7 @@ const RETURN: &[Setting<SiteSettings>] = &[
             set: |s, status| returned(s).status = status as u16,
         },
         default: Some("403"),
-        doc: "The status; 404 hides that the path exists",
+        doc: "The status; to GET and HEAD, 404 looks as if nothing were there",
         source: "RFC 9110 section 15.5",
         ..Setting::ROW
     },
