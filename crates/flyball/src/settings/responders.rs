@@ -50,9 +50,12 @@ macro_rules! settings_of {
                 kind: Kind::Texts {
                     form: "an extension without its dot, such as php",
                     empty: true,
-                    // Nothing stands for something else: scripts would be sent as files.
-                    valid: |text| is_file_name(text) && !text.contains(['*', '?', '%'])
-                        && !text.starts_with('.'),
+                    // One that is meant as a pattern or a list: scripts would be sent as files.
+                    valid: |text| is_file_name(text)
+                        && !text.starts_with('.')
+                        && !text.contains(|c: char| {
+                            c.is_whitespace() || c.is_control() || r"*?%,;|(){}[]$^~\".contains(c)
+                        }),
                     set: |s, names| $last(s).extensions = names,
                 },
                 word: Some(Word { name: "none", set: |s| $last(s).extensions.clear() }),

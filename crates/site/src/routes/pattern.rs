@@ -159,8 +159,11 @@ impl Text<'_> {
 }
 
 /// An encoded slash is written as [`Text`] has it, in whichever case the expression does: else the
-/// rule would close nothing.
+/// rule would close nothing. What no path can fit is refused for the same reason.
 fn regex(expression: &str) -> Result<Regex, String> {
+    if let Some(why) = fits_no_path(expression) {
+        return Err(why);
+    }
     let built = RegexBuilder::new(&expression.replace("%2f", "%2F"))
         .size_limit(REGEX_BYTES_MAX)
         .dfa_size_limit(REGEX_BYTES_MAX)
@@ -171,6 +174,36 @@ fn regex(expression: &str) -> Result<Regex, String> {
         let last = text.lines().last().unwrap_or_default().trim();
         format!("the regular expression is wrong: {}", last.trim_start_matches("error: "))
     })
+}
+
+/// Why an expression that is written so fits no canonical path, if that can be seen.
+fn fits_no_path(expression: &str) -> Option<String> {
+    if let Some(escape) =
+        expression.match_indices('%').find_map(|(at, _)| other_escape(expression, at))
+    {
+        return Some(format!(
+            "{escape} fits no path: paths are compared decoded; write the character itself, or \
+             [%]{} for a percent sign",
+            &escape[1..]
+        ));
+    }
+    let anchored = expression.strip_prefix('^').and_then(|rest| rest.chars().next());
+    if anchored.is_some_and(|first| first.is_alphanumeric() || first == '_') {
+        return Some("a path begins with a slash: ^/".into());
+    }
+    expression
+        .contains("//")
+        .then(|| "// fits no path: slashes that follow one another are compared as one".into())
+}
+
+/// The escape at a percent sign, unless it is one that paths have: `%2F`, or `%252F`.
+fn other_escape(expression: &str, at: usize) -> Option<&str> {
+    let escape = expression.get(at..at + 3)?;
+    let is_escape = escape.bytes().skip(1).all(|digit| digit.is_ascii_hexdigit());
+    let is_slash = |text: &str| text.get(..3).is_some_and(|text| text.eq_ignore_ascii_case("%2f"));
+    let is_coded_twice = escape == "%25"
+        && expression[at + 3..].get(..2).is_some_and(|more| more.eq_ignore_ascii_case("2f"));
+    (is_escape && !is_slash(escape) && !is_coded_twice).then_some(escape)
 }
 
 /// The canonical form of a path, percent-encoded or not; `None` when no file can have it.
@@ -270,6 +303,28 @@ mod tests {
         assert_eq!(group(r"~^/(a)?(b)$", "/b", 1), None);
         assert_eq!(group(r"~^/(a)?(b)$", "/b", 2), Some("b"));
         assert_eq!(Pattern::parse(&format!("~{}", "(a)".repeat(20))).unwrap().groups(), 9);
+    }
+
+    #[test]
+    fn an_expression_that_fits_no_path_is_refused() {
+        for text in ["~^/a%20b", "~%5Cx", "~/caf%C3%A9", "~/%73ecret", "~/a%25", "~/a%2520"] {
+            let why = Pattern::parse(text).unwrap_err();
+            assert!(why.contains("fits no path: paths are compared decoded"), "{text}: {why}");
+        }
+        for text in ["~^secret/", "~^//secret", "~/a//b"] {
+            assert!(Pattern::parse(text).is_err(), "{text}");
+        }
+        for (text, path) in [
+            (r"~/a[%]20b$", "/a%2520b"),
+            (r"~^/100%$", "/100%25"),
+            (r"~%[a-f]{2}", "/%25ab"),
+            (r"~^(/a|/b)/c", "/b/c"),
+            (r"~^/?x?", "/x"),
+            (r"~%é", "/%25é"),
+        ] {
+            let path = canonical(path.as_bytes()).unwrap();
+            assert!(Pattern::parse(text).unwrap().fits(&path), "{text}");
+        }
     }
 
     #[test]

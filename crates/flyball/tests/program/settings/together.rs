@@ -175,12 +175,6 @@ fn a_path_has_one_table_of_a_kind() {
             &format!("{php}[[site.fastcgi]]\nextensions = \"php\"\nsocket = 2"),
             &format!("7: site.fastcgi.path: {}", again("/ with .php", "fastcgi", 4)),
         ),
-        // It would stand for itself, and scripts would be sent as files.
-        (
-            "[[site.fastcgi]]\nsocket = 1\nextensions = \"*\"",
-            "6: site.fastcgi.extensions: expected a list, each item an extension without its dot, \
-             such as php, or none, found \"*\"",
-        ),
         (
             &format!("{module}{module}"),
             &format!("8: site.module.path: {}", again("/a", "module", 4)),
@@ -199,6 +193,21 @@ fn a_path_has_one_table_of_a_kind() {
         format!("{access}\n[[site]]\nhosts = \"b\"\nroot = \"src\"\n{access}"),
     ] {
         settings(&format!("{SITE}{lines}"));
+    }
+}
+
+/// No script has such a name, and all would be sent as files.
+#[test]
+fn an_extension_that_was_meant_as_a_list_or_a_pattern_is_refused() {
+    for text in ["*", "php,phtml", "(php|phtml)", " php", "php$", "ph[p]", "php;", ".php", "%70hp"]
+    {
+        told_of_a_site(&[(
+            &format!("[[site.fastcgi]]\nsocket = 1\nextensions = [\"{text}\"]"),
+            &format!(
+                "6: site.fastcgi.extensions: expected a list, each item an extension without its \
+                 dot, such as php, or none, found \"{text}\""
+            ),
+        )]);
     }
 }
 
