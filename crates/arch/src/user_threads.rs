@@ -14,3 +14,18 @@ mod scheduler;
 pub(crate) use commons::Commons;
 pub(crate) use connection::serve_connection;
 pub(crate) use scheduler::{Here, Scheduler, Wake, Why};
+
+/// The settings that the threads honour, however many there are, beside those of their helpers.
+pub(crate) const SETTINGS: &[&str] = &[
+    "knot.stack",
+    "knot.order",
+    "workers",
+    "pin",
+    "events",
+    "accept.limit",
+    "accept.eager-read",
+    "accept.exclusive",
+    "send.mode",
+    "send.piece",
+    "experiment.cork",
+];

@@ -14,3 +14,7 @@ pub mod thread_per_connection;
 pub mod tux;
 pub mod uring;
 pub mod watpipe;
+
+/// The settings that an architecture with helpers honours.
+const HELPER_SETTINGS: &[&str] =
+    &["amped.helpers", "amped.helper-kind", "amped.reserve", "amped.idle", "amped.residency"];

@@ -45,17 +45,7 @@ use crate::worker::{Report, Worker};
 #[derive(Debug)]
 pub struct Amped;
 
-const OWN: &[&str] = &[
-    "amped.helpers",
-    "amped.helper-kind",
-    "amped.reserve",
-    "amped.idle",
-    "amped.residency",
-    "workers",
-    "pin",
-    "accept.incoming-cpu",
-    "accept.by-address",
-];
+const OWN: &[&str] = &["workers", "pin", "accept.incoming-cpu", "accept.by-address"];
 
 impl Architecture for Amped {
     fn name(&self) -> &'static str {
@@ -71,7 +61,7 @@ impl Architecture for Amped {
     }
 
     fn settings(&self) -> &'static [&'static [&'static str]] {
-        &[phases::SETTINGS, OWN]
+        &[phases::SETTINGS, super::HELPER_SETTINGS, OWN]
     }
 
     fn needs(&self) -> &'static str {

@@ -38,7 +38,7 @@ use crate::accept::AcceptPolicy;
 use crate::architecture::{Architecture, Cut, Sockets};
 use crate::helpers;
 use crate::settings::Settings;
-use crate::user_threads::{Commons, Here, Scheduler, Wake, Why, serve_connection};
+use crate::user_threads::{self, Commons, Here, Scheduler, Wake, Why, serve_connection};
 use crate::worker::{Report, Worker};
 
 /// A user-level thread per connection.
@@ -59,24 +59,7 @@ impl Architecture for KnotA {
     }
 
     fn settings(&self) -> &'static [&'static [&'static str]] {
-        &[&[
-            "knot.stack",
-            "knot.order",
-            "amped.helpers",
-            "amped.helper-kind",
-            "amped.reserve",
-            "amped.idle",
-            "amped.residency",
-            "workers",
-            "pin",
-            "events",
-            "accept.limit",
-            "accept.eager-read",
-            "accept.exclusive",
-            "send.mode",
-            "send.piece",
-            "experiment.cork",
-        ]]
+        &[user_threads::SETTINGS, super::HELPER_SETTINGS]
     }
 
     fn needs(&self) -> &'static str {

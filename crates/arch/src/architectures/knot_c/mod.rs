@@ -42,7 +42,7 @@ use crate::accept::AcceptPolicy;
 use crate::architecture::{Architecture, Cut, Sockets};
 use crate::helpers;
 use crate::settings::Settings;
-use crate::user_threads::{Commons, Here, Scheduler, Wake, Why, serve_connection};
+use crate::user_threads::{self, Commons, Here, Scheduler, Wake, Why, serve_connection};
 use crate::worker::{Report, Worker};
 
 /// A pool of user-level threads.
@@ -63,25 +63,7 @@ impl Architecture for KnotC {
     }
 
     fn settings(&self) -> &'static [&'static [&'static str]] {
-        &[&[
-            "knot.threads",
-            "knot.stack",
-            "knot.order",
-            "amped.helpers",
-            "amped.helper-kind",
-            "amped.reserve",
-            "amped.idle",
-            "amped.residency",
-            "workers",
-            "pin",
-            "events",
-            "accept.limit",
-            "accept.eager-read",
-            "accept.exclusive",
-            "send.mode",
-            "send.piece",
-            "experiment.cork",
-        ]]
+        &[&["knot.threads"], user_threads::SETTINGS, super::HELPER_SETTINGS]
     }
 
     fn defaults(&self) -> &'static [(&'static str, &'static str)] {
