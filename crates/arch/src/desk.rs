@@ -8,6 +8,7 @@ use flyball_http::{Head, Limits, Now};
 use flyball_observe::counters::{Counter, Owner, Tally};
 use flyball_observe::standing::{Standing, StateChanges, count_states};
 use flyball_observe::trace::Tracer;
+use flyball_observe::writers::Writers;
 use flyball_site::{AccessCounts, CacheCounts, CompressCounts, OpenFile, Service};
 use flyball_sys::lock::FileLock;
 use flyball_sys::process;
@@ -163,7 +164,7 @@ impl Desk {
                 traces: Arc::clone(shared.traces()),
                 block,
                 owner: block,
-                is_shared: false,
+                writers: Writers::One,
             },
             turn: Turn::new(clock::monotonic_ns),
             tried: trial.as_ref().map(|trial| trial.with_connections()).unwrap_or_default(),
@@ -203,7 +204,7 @@ impl Desk {
 
     /// The same desk, where other threads count in its block too.
     pub fn sharing_its_block(mut self) -> Desk {
-        self.account.is_shared = true;
+        self.account.writers = Writers::Several;
         self
     }
 
@@ -303,11 +304,7 @@ impl Desk {
             blocks.change_gathered(block, before, self.published.gathered);
         }
         service.take_module_times(|module, ns| blocks.modules().spent(block, module, ns));
-        if account.is_shared {
-            blocks.publish_among_others(block, tally);
-        } else {
-            blocks.publish(block, tally);
-        }
+        blocks.publish(block, account.writers, tally);
         self.published.at_ms = now.ms();
     }
 

@@ -8,6 +8,7 @@ use flyball_observe::counters::{Blocks, Tally};
 use flyball_observe::histogram::Timing;
 use flyball_observe::hosts::NamedCounts;
 use flyball_observe::trace::{Ring, Tracer};
+use flyball_observe::writers::Writers;
 use flyball_site::{Plan, Service};
 use flyball_sys::signal::Masked;
 
@@ -60,8 +61,8 @@ pub struct Account {
     pub block: usize,
     /// The first block of the process.
     pub owner: usize,
-    /// Whether other threads count in the same block.
-    pub is_shared: bool,
+    /// How many threads of control count in the same block.
+    pub writers: Writers,
 }
 
 /// What is tried with connections; nothing in production.
@@ -92,17 +93,11 @@ impl Account {
     /// Records how long each of `n` took, in nanoseconds.
     #[inline]
     pub fn time(&self, timing: Timing, ns: u64, n: u64) {
-        match self.is_shared {
-            false => self.blocks.time(self.block, timing, ns, n),
-            true => self.blocks.time_among_others(self.block, timing, ns, n),
-        }
+        self.blocks.time(self.block, self.writers, timing, ns, n);
     }
 
     fn count_by_name(&self, counts: &NamedCounts, number: Option<usize>, status: Status) {
-        match self.is_shared {
-            false => counts.answered(self.block, number, status),
-            true => counts.answered_among_others(self.block, number, status),
-        }
+        counts.answered(self.block, self.writers, number, status);
     }
 }
 

@@ -12,6 +12,7 @@ use flyball_http::{CloseReason, Head, Limits, Now};
 use flyball_observe::counters::{Blocks, Tally};
 use flyball_observe::log::LogSender;
 use flyball_observe::trace::{Ring, Tracer};
+use flyball_observe::writers::Writers;
 use flyball_site::{CacheSettings, Service, SiteSettings, Sites};
 use flyball_sys::sandbox::Rights;
 use tempfile::TempDir;
@@ -31,7 +32,7 @@ fn site() -> (TempDir, Context) {
         traces: Arc::new(Ring::new().unwrap()),
         block: 0,
         owner: 0,
-        is_shared: false,
+        writers: Writers::One,
     };
     let context = Context {
         clients: ClientSettings::default(),

@@ -15,6 +15,7 @@ use flyball_sys::shared::SharedCounters;
 use crate::histogram::{self, Distribution, Timing};
 use crate::hosts::NamedCounts;
 use crate::standing::{STANDINGS, Standing};
+use crate::writers::Writers;
 
 macro_rules! counters {
     ($($name:ident $label:literal $help:literal),* $(,)?) => {
@@ -374,35 +375,17 @@ impl Blocks {
         &self.shared.all()[start..start + BLOCK]
     }
 
-    /// Records how long something took, `n` times. One thread of control writes a block.
-    pub fn time(&self, index: usize, timing: Timing, ns: u64, n: u64) {
-        histogram::record(&self.block(index)[TIMINGS_AT..STATES_AT], timing, ns, n);
+    /// Records how long something took, `n` times.
+    pub fn time(&self, index: usize, writers: Writers, timing: Timing, ns: u64, n: u64) {
+        histogram::record(&self.block(index)[TIMINGS_AT..STATES_AT], writers, timing, ns, n);
     }
 
-    /// The same in a block that several threads of control write.
-    pub fn time_among_others(&self, index: usize, timing: Timing, ns: u64, n: u64) {
-        histogram::record_among_others(&self.block(index)[TIMINGS_AT..STATES_AT], timing, ns, n);
-    }
-
-    /// Adds a tally to a block and empties it. One thread of control writes a block.
-    pub fn publish(&self, index: usize, tally: &mut Tally) {
-        let block = self.block(index);
-        let pending = tally.counters.iter_mut().chain(&mut tally.reasons);
-        for (cell, value) in block.iter().zip(pending) {
-            if *value > 0 {
-                // The only writer: no read-modify-write is needed.
-                cell.store(cell.load(Relaxed).wrapping_add(*value), Relaxed);
-                *value = 0;
-            }
-        }
-    }
-
-    /// Adds a tally to a block that several threads of control write, and empties it.
-    pub fn publish_among_others(&self, index: usize, tally: &mut Tally) {
+    /// Adds a tally to a block and empties it.
+    pub fn publish(&self, index: usize, writers: Writers, tally: &mut Tally) {
         let pending = tally.counters.iter_mut().chain(&mut tally.reasons);
         for (cell, value) in self.block(index).iter().zip(pending) {
             if *value > 0 {
-                cell.fetch_add(std::mem::take(value), Relaxed);
+                writers.add(cell, std::mem::take(value));
             }
         }
     }
@@ -559,9 +542,9 @@ mod tests {
     #[test]
     fn how_long_a_dead_worker_took_stays_in_the_totals_and_its_block_is_free() {
         let blocks = used(2);
-        blocks.time(0, Timing::Request, 5_000, 3);
-        blocks.time(1, Timing::Request, 7_000, 1);
-        blocks.time_among_others(1, Timing::Loop, 1, 1);
+        blocks.time(0, Writers::One, Timing::Request, 5_000, 3);
+        blocks.time(1, Writers::One, Timing::Request, 7_000, 1);
+        blocks.time(1, Writers::Several, Timing::Loop, 1, 1);
         assert_eq!(blocks.owner(0).map(|owner| owner.worker), Some(Some(0)));
         blocks.fold(0, false);
         let totals = blocks.totals();
@@ -579,10 +562,10 @@ mod tests {
         let mut tally = Tally::default();
         tally.add(Counter::Requests, 3);
         tally.closed(CloseReason::IdleTimeout);
-        blocks.publish(0, &mut tally);
+        blocks.publish(0, Writers::One, &mut tally);
         blocks.set_states(0, &count_states([IDLE, IDLE].into_iter()));
         tally.add(Counter::Requests, 4);
-        blocks.publish(1, &mut tally);
+        blocks.publish(1, Writers::One, &mut tally);
         assert_eq!(blocks.totals().counter(Counter::Requests), 7);
         assert_eq!(blocks.totals().connections(IDLE), 2);
         blocks.fold(0, false);
@@ -601,7 +584,7 @@ mod tests {
                     for _ in 0..1_000 {
                         tally.add(Counter::Requests, 1);
                         tally.closed(CloseReason::IdleTimeout);
-                        blocks.publish_among_others(0, &mut tally);
+                        blocks.publish(0, Writers::Several, &mut tally);
                         blocks.change_state(0, None, Some(IDLE));
                         blocks.change_state(0, Some(IDLE), Some(CLOSING));
                         blocks.change_state(0, Some(CLOSING), None);
@@ -639,7 +622,7 @@ mod tests {
         for accepted in phases {
             tally.accept_phase(accepted.min(1 << 40));
         }
-        blocks.publish(0, &mut tally);
+        blocks.publish(0, Writers::One, &mut tally);
         let counted = |label: &str| {
             let counter = Counter::ALL.iter().find(|counter| counter.label() == label);
             blocks.totals().counter(*counter.unwrap())
@@ -658,7 +641,7 @@ mod tests {
         let mut tally = Tally::default();
         tally.add(Counter::Accepted, 30);
         tally.add(Counter::AcceptPhases, 12);
-        blocks.publish(0, &mut tally);
+        blocks.publish(0, Writers::One, &mut tally);
         let totals = blocks.totals();
         let phases = totals.counter(Counter::AcceptPhases) as f64;
         assert_eq!(phases * totals.accepted_per_phase(), 30.0);

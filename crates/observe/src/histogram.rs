@@ -4,7 +4,9 @@
 //! store: no lock, no allocation and no system call. A bucket is at most a quarter as wide as its
 //! lower bound, so that a percentile is known to a quarter.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+
+use crate::writers::Writers;
 
 /// The finest time that is told apart, as a power of two of nanoseconds: 256 ns.
 const UNIT_BITS: u32 = 8;
@@ -109,21 +111,12 @@ pub fn lower_bound_ns(bucket: usize) -> u64 {
     units << UNIT_BITS
 }
 
-/// Records the same time `n` times in the cells of a block that has one writer.
+/// Records the same time `n` times in the cells of a block.
 #[inline]
-pub(crate) fn record(all: &[AtomicU64], timing: Timing, ns: u64, n: u64) {
+pub(crate) fn record(all: &[AtomicU64], writers: Writers, timing: Timing, ns: u64, n: u64) {
     let cells = timing.cells(all);
-    for (at, value) in [(bucket(ns), n), (BUCKETS, ns.wrapping_mul(n))] {
-        // The only writer: no read-modify-write is needed.
-        cells[at].store(cells[at].load(Relaxed).wrapping_add(value), Relaxed);
-    }
-}
-
-/// The same in a block that several threads write.
-pub(crate) fn record_among_others(all: &[AtomicU64], timing: Timing, ns: u64, n: u64) {
-    let cells = timing.cells(all);
-    cells[bucket(ns)].fetch_add(n, Relaxed);
-    cells[BUCKETS].fetch_add(ns.wrapping_mul(n), Relaxed);
+    writers.add(&cells[bucket(ns)], n);
+    writers.add(&cells[BUCKETS], ns.wrapping_mul(n));
 }
 
 /// A histogram as it was read.
@@ -189,7 +182,7 @@ mod tests {
     fn recorded(times: &[u64]) -> Vec<u64> {
         let cells: Vec<AtomicU64> = (0..ALL_CELLS).map(|_| AtomicU64::new(0)).collect();
         for ns in times {
-            record(&cells, Timing::Request, *ns, 1);
+            record(&cells, Writers::One, Timing::Request, *ns, 1);
         }
         cells.into_iter().map(AtomicU64::into_inner).collect()
     }
@@ -244,7 +237,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for ns in 0..1_000 {
-                        record_among_others(&cells, Timing::Loop, ns, 2);
+                        record(&cells, Writers::Several, Timing::Loop, ns, 2);
                     }
                 });
             }

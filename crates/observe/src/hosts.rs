@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flyball_http::Status;
 use flyball_sys::shared::SharedCounters;
 
+use crate::writers::Writers;
+
 /// Names that are counted while the server runs, in the order in which configurations bring them;
 /// sites behind them and requests of no site are counted as [`OTHER`].
 pub const SITES_NAMED_MAX: usize = 255;
@@ -87,23 +89,11 @@ impl NamedCounts {
         self.cells(place, block)
     }
 
-    fn cell(&self, block: usize, site: Option<usize>, status: Status) -> Option<&AtomicU64> {
+    /// Counts an answer of a site, or of none.
+    pub fn answered(&self, block: usize, writers: Writers, site: Option<usize>, status: Status) {
         let class = usize::from(status.class()).clamp(1, CLASSES) - 1;
-        self.cells_of(block, site)?.get(class)
-    }
-
-    /// Counts an answer of a site, or of none, in a block that has one writer.
-    pub fn answered(&self, block: usize, site: Option<usize>, status: Status) {
-        if let Some(cell) = self.cell(block, site, status) {
-            // The only writer: no read-modify-write is needed.
-            cell.store(cell.load(Relaxed).wrapping_add(1), Relaxed);
-        }
-    }
-
-    /// The same in a block that several threads write.
-    pub fn answered_among_others(&self, block: usize, site: Option<usize>, status: Status) {
-        if let Some(cell) = self.cell(block, site, status) {
-            cell.fetch_add(1, Relaxed);
+        if let Some(cell) = self.cells_of(block, site).and_then(|cells| cells.get(class)) {
+            writers.add(cell, 1);
         }
     }
 
@@ -168,19 +158,19 @@ mod tests {
     fn answers_are_counted_by_site_and_class_and_outlive_their_block() {
         let names = ["a.example", "b.example", "a.example"].map(String::from);
         let counts = NamedCounts::new(&names, 2).unwrap();
-        counts.answered(0, Some(0), Status::OK);
-        counts.answered(0, Some(1), Status::NOT_FOUND);
-        counts.answered_among_others(1, Some(1), Status::NOT_FOUND);
-        counts.answered(1, None, Status::MISDIRECTED_REQUEST);
+        counts.answered(0, Writers::One, Some(0), Status::OK);
+        counts.answered(0, Writers::One, Some(1), Status::NOT_FOUND);
+        counts.answered(1, Writers::Several, Some(1), Status::NOT_FOUND);
+        counts.answered(1, Writers::One, None, Status::MISDIRECTED_REQUEST);
         counts.fold(0, 2);
-        counts.answered(0, Some(9), Status::OK);
-        counts.answered(0, Some(2), Status::OK);
+        counts.answered(0, Writers::One, Some(9), Status::OK);
+        counts.answered(0, Writers::One, Some(2), Status::OK);
         // Other sites, as a configuration that is read again may have them.
         let later = counts.of_names(&["new.example", "b.example"].map(String::from));
-        later.answered(1, Some(0), Status::OK);
-        later.answered(1, Some(1), Status::OK);
+        later.answered(1, Writers::One, Some(0), Status::OK);
+        later.answered(1, Writers::One, Some(1), Status::OK);
         // Workers of the sites before go on.
-        counts.answered(1, Some(0), Status::OK);
+        counts.answered(1, Writers::One, Some(0), Status::OK);
         let expected = [
             ("a.example", [0, 3, 0, 0, 0]),
             ("b.example", [0, 1, 0, 2, 0]),
@@ -201,7 +191,7 @@ mod tests {
         counts.spent(0, 0, 2);
         counts.spent(1, 1, 3);
         counts.spent(1, 9, 1);
-        counts.answered(1, Some(1), Status::OK);
+        counts.answered(1, Writers::One, Some(1), Status::OK);
         let expected = [("a.so", 7), ("b.so", 3), ("other", 1)];
         assert_eq!(counts.times_ns(0..3), expected.map(|(name, ns)| (name.to_owned(), ns)));
         assert_eq!(counts.totals(0..3)[1], ("b.so".to_owned(), [0, 1, 0, 0, 0]));
@@ -211,15 +201,15 @@ mod tests {
     fn there_are_no_more_labels_than_are_allowed() {
         let names: Vec<String> = (0..1_000).map(|n| format!("host{n}")).collect();
         let counts = NamedCounts::new(&names, 1).unwrap();
-        counts.answered(0, Some(999), Status::OK);
+        counts.answered(0, Writers::One, Some(999), Status::OK);
         let totals = counts.totals(0..2);
         assert_eq!(totals.len(), SITES_NAMED_MAX + 1);
         assert_eq!(totals.last(), Some(&(OTHER.to_owned(), [0, 1, 0, 0, 0])));
         let later = counts.of_names(&["late".to_owned()]);
-        later.answered(0, Some(0), Status::OK);
+        later.answered(0, Writers::One, Some(0), Status::OK);
         assert_eq!(later.totals(0..2).last(), Some(&(OTHER.to_owned(), [0, 2, 0, 0, 0])));
         // One that has no site at all.
         assert!(NamedCounts::default().totals(0..1).is_empty());
-        NamedCounts::default().answered(0, None, Status::OK);
+        NamedCounts::default().answered(0, Writers::One, None, Status::OK);
     }
 }

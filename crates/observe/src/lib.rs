@@ -15,5 +15,6 @@ mod mix;
 pub mod standing;
 mod text;
 pub mod trace;
+pub mod writers;
 
 pub use text::ascii_json;

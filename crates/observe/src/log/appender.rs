@@ -17,6 +17,7 @@ use flyball_sys::{clock, process, say};
 use super::writer::count_lines;
 use super::{AccessLog, BATCH_BYTES_MAX, CHANNEL_BYTES, LogSender, LogSettings};
 use crate::counters::{Blocks, Counter, Owner, Tally};
+use crate::writers::Writers;
 
 /// Wait before a file is opened or put aside again that could not be, in milliseconds.
 const AGAIN_MS: u64 = 1_000;
@@ -196,7 +197,7 @@ impl Appender {
                     }
                     Ok(len == 0)
                 });
-                blocks.publish(block, &mut run.tally);
+                blocks.publish(block, Writers::One, &mut run.tally);
             }
         }
         Ok(())
