@@ -38,6 +38,15 @@ const PRODUCT: &[Allowed] = &[
         ],
     },
     Allowed {
+        name: "flyball-tls",
+        stays: "free of sockets, files and a clock",
+        packages: &[
+            ("aws-lc-rs", "seals tickets and derives their keys"),
+            ("rustls", "the protocol, behind our own sessions"),
+            ("rustls-pki-types", "certificates and keys as PEM"),
+        ],
+    },
+    Allowed {
         name: "flyball-module",
         stays: "what authors of modules depend on, and nothing else",
         packages: &[("libc", "the dynamic linker")],

@@ -32,6 +32,11 @@ const RULES: &[Rule] = &[
         instead: "statistics wait for nothing: take samples as arguments",
     },
     Rule {
+        directory: "crates/tls/src/",
+        banned: &["std::net", "std::fs", "std::thread", "Instant", "SystemTime::now"],
+        instead: "a session waits for nothing: take bytes and the time as arguments",
+    },
+    Rule {
         directory: "crates/site/src/",
         banned: &["libc", "rustix", "std::net", "unix::net", "std::fs", "std::process"],
         instead: "only sys makes system calls: add a wrapper there",
