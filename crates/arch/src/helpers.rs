@@ -18,7 +18,6 @@ use std::sync::Arc;
 
 use flyball_observe::counters::Tally;
 use flyball_site::Plan;
-use flyball_sys::clock;
 use flyball_sys::disk::Nowait;
 use flyball_sys::residency::Residency;
 use flyball_sys::sandbox::Calls;
@@ -43,56 +42,44 @@ pub(crate) fn calls(settings: &Settings) -> &'static [Calls] {
     }
 }
 
-/// The helpers of one loop.
-pub(crate) struct Helpers {
-    nowait: Nowait,
-    kind: Kind,
+/// The helpers of one loop; there are none yet. To be called before the worker has threads:
+/// processes are forked from a small one that is forked here.
+///
+/// # Errors
+/// When descriptors or processes are out.
+pub(crate) fn start(worker: &Worker) -> io::Result<Box<dyn DiskWork>> {
+    let settings = &worker.settings;
+    let bounds = Bounds {
+        most: settings.helpers,
+        reserve: settings.helper_reserve.min(settings.helpers),
+        idle_ms: settings.helper_idle_ms,
+        worker: worker.index,
+    };
+    let nowait = Nowait::new(Residency::by(settings.residency));
+    Ok(match settings.helper_kind {
+        HelperKind::Thread => Box::new(Threads { nowait, pool: threads(bounds)? }),
+        HelperKind::Process => Box::new(Processes::new(bounds, nowait)?),
+    })
 }
 
-enum Kind {
-    Threads(BlockingPool<Plan>),
-    Processes(Box<Processes>),
-}
-
-impl Helpers {
-    /// A pool without helpers yet. To be called before the worker has threads: processes are forked
-    /// from a small one that is forked here.
-    ///
-    /// # Errors
-    /// When descriptors or processes are out.
-    pub(crate) fn start(worker: &Worker) -> io::Result<Helpers> {
-        let settings = &worker.settings;
-        let bounds = Bounds {
-            most: settings.helpers,
-            reserve: settings.helper_reserve.min(settings.helpers),
-            idle_ms: settings.helper_idle_ms,
-            worker: worker.index,
-        };
-        let kind = match settings.helper_kind {
-            HelperKind::Thread => Kind::Threads(threads(bounds)?),
-            HelperKind::Process => Kind::Processes(Box::new(Processes::new(bounds)?)),
-        };
-        Ok(Helpers { nowait: Nowait::new(Residency::by(settings.residency)), kind })
-    }
-}
-
-/// Helper threads: each runs one plan at a time, whole.
+/// A pool of threads each of which runs one plan at a time, whole.
 fn threads(bounds: Bounds) -> io::Result<BlockingPool<Plan>> {
     BlockingPool::new(NAME, bounds, Arc::new(Plan::run))
 }
 
-impl DiskWork for Helpers {
+/// Helper threads.
+struct Threads {
+    nowait: Nowait,
+    pool: BlockingPool<Plan>,
+}
+
+impl DiskWork for Threads {
     fn submit(&mut self, token: Token, mut plan: Box<Plan>) -> Option<Box<Plan>> {
-        match &mut self.kind {
-            Kind::Threads(threads) => {
-                // Bringing a piece in was asked for because it is not there.
-                if plan.warmed().is_none() && plan.run_nowait(&mut self.nowait) {
-                    return Some(plan);
-                }
-                threads.give(token, plan)
-            }
-            Kind::Processes(processes) => processes.submit(token, plan, &mut self.nowait),
+        // Bringing a piece in was asked for because it is not there.
+        if plan.warmed().is_none() && plan.run_nowait(&mut self.nowait) {
+            return Some(plan);
         }
+        self.pool.give(token, plan)
     }
 
     fn reads_large_bodies(&self) -> bool {
@@ -100,34 +87,18 @@ impl DiskWork for Helpers {
     }
 
     fn completions(&self) -> Option<BorrowedFd<'_>> {
-        Some(match &self.kind {
-            Kind::Threads(threads) => threads.completions(),
-            Kind::Processes(processes) => processes.completions(),
-        })
+        Some(self.pool.completions())
     }
 
     fn acknowledge(&mut self) {
-        match &mut self.kind {
-            Kind::Threads(threads) => threads.acknowledge(),
-            Kind::Processes(processes) => processes.listen(&mut self.nowait),
-        }
+        self.pool.acknowledge();
     }
 
     fn collect(&mut self) -> Option<(Token, Box<Plan>)> {
-        match &mut self.kind {
-            Kind::Threads(threads) => threads.collect(),
-            Kind::Processes(processes) => processes.collect(),
-        }
+        self.pool.collect()
     }
 
     fn tend(&mut self, tally: &mut Tally) {
-        let events = match &mut self.kind {
-            Kind::Threads(threads) => threads.take_events(),
-            Kind::Processes(processes) => {
-                processes.reap_idle(clock::monotonic_ms());
-                processes.take_events()
-            }
-        };
-        events.count(tally);
+        self.pool.take_events().count(tally);
     }
 }

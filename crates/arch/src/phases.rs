@@ -93,11 +93,11 @@ pub trait DiskWork {
 }
 
 /// One event-driven process or thread.
-pub struct Phases<D> {
+pub struct Phases {
     desk: Desk,
     worker: Worker,
     mechanism: Box<dyn Readiness>,
-    disk: D,
+    disk: Box<dyn DiskWork>,
     slots: Slots<Slot>,
     links: Links,
     timers: Timers,
@@ -109,12 +109,12 @@ pub struct Phases<D> {
     carried: Vec<Token>,
 }
 
-impl<D: DiskWork> Phases<D> {
+impl Phases {
     /// Opens the event mechanism and watches the listening sockets.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn new(worker: Worker, disk: D) -> io::Result<Phases<D>> {
+    pub fn new(worker: Worker, disk: Box<dyn DiskWork>) -> io::Result<Phases> {
         let service = worker.service();
         Phases::with_service(worker, service, disk)
     }
@@ -123,7 +123,11 @@ impl<D: DiskWork> Phases<D> {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn with_service(worker: Worker, service: Service, disk: D) -> io::Result<Phases<D>> {
+    pub fn with_service(
+        worker: Worker,
+        service: Service,
+        disk: Box<dyn DiskWork>,
+    ) -> io::Result<Phases> {
         let mut desk = worker.desk_with(service, 0);
         desk.sender.resident_only = disk.reads_large_bodies();
         desk.sender.only_sendfile_waits = worker.settings.send_blocking;
@@ -258,7 +262,7 @@ impl<D: DiskWork> Phases<D> {
         let Some(slot) = self.slots.find(token) else { return };
         slot.queued = false;
         self.arranger.worked_on(slot);
-        let turn = turn(slot, &mut self.links, token, None, &mut self.desk, &mut self.disk);
+        let turn = turn(slot, &mut self.links, token, None, &mut self.desk, &mut *self.disk);
         self.end_turn(token, turn);
     }
 
@@ -305,7 +309,7 @@ impl<D: DiskWork> Phases<D> {
             match self.slots.find(token) {
                 Some(slot) => {
                     let Phases { links, desk, disk, .. } = self;
-                    let turn = turn(slot, links, token, Some(plan), desk, disk);
+                    let turn = turn(slot, links, token, Some(plan), desk, &mut **disk);
                     self.end_turn(token, turn);
                 }
                 // Its connection is gone.

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use flyball_observe::counters::Tally;
 use flyball_site::Plan;
 use flyball_sys::channel::Channel;
 use flyball_sys::clock;
@@ -21,6 +22,7 @@ use flyball_sys::wake::Wake;
 
 use super::life::{COMPLETION_BYTES, request, spawn_on_demand};
 use super::threads;
+use crate::phases::DiskWork;
 use crate::pool::{BlockingPool, Bounds, DEATHS_MAX, Events};
 use crate::slots::Token;
 
@@ -41,6 +43,7 @@ const FIRST_HELPER: u64 = 3;
 /// The pool.
 pub(super) struct Processes {
     bounds: Bounds,
+    nowait: Nowait,
     /// Readable when there is something to hear from anybody.
     ears: Epoll,
     heard: Vec<Event>,
@@ -51,8 +54,6 @@ pub(super) struct Processes {
     helpers: Vec<Helper>,
     next_helper: u64,
     next_number: u64,
-    /// Helpers that the spawner was asked for.
-    coming: usize,
     jobs: VecDeque<Job>,
     /// Threads for long work of the processor.
     computing: BlockingPool<Plan>,
@@ -63,6 +64,8 @@ pub(super) struct Processes {
 struct Spawner {
     channel: Channel,
     process: ProcessId,
+    /// Helpers that it was asked for and that have not come.
+    coming: usize,
 }
 
 struct Helper {
@@ -145,7 +148,7 @@ impl Job {
 
 impl Processes {
     /// Forks the spawner.
-    pub(super) fn new(bounds: Bounds) -> io::Result<Processes> {
+    pub(super) fn new(bounds: Bounds, nowait: Nowait) -> io::Result<Processes> {
         let mut ears = Epoll::new(false)?;
         let finished = Wake::new()?;
         ears.add(finished.as_fd(), FINISHED, Interest::READ)?;
@@ -153,6 +156,7 @@ impl Processes {
         ears.add(computing.completions(), COMPUTED, Interest::READ)?;
         let mut processes = Processes {
             bounds,
+            nowait,
             ears,
             heard: Vec::new(),
             finished,
@@ -162,7 +166,6 @@ impl Processes {
             helpers: Vec::new(),
             next_helper: FIRST_HELPER,
             next_number: 0,
-            coming: 0,
             jobs: VecDeque::new(),
             computing,
             done: VecDeque::new(),
@@ -172,61 +175,8 @@ impl Processes {
         Ok(processes)
     }
 
-    /// Runs a plan as far as it need not wait, and leaves the rest to helpers.
-    pub(super) fn submit(
-        &mut self,
-        token: Token,
-        plan: Box<Plan>,
-        nowait: &mut Nowait,
-    ) -> Option<Box<Plan>> {
-        let (warmed, elsewhere) = (false, false);
-        let mut job = Job { token, plan, warmed, repeats: 0, elsewhere, deaths: 0 };
-        match job.go_on(nowait) {
-            Needs::Nothing => return Some(job.plan),
-            Needs::Thread => return self.computing.give(token, job.plan),
-            Needs::Helper => {}
-        }
-        self.jobs.push_back(job);
-        self.hand_out(nowait);
-        None
-    }
-
-    pub(super) fn completions(&self) -> BorrowedFd<'_> {
-        self.ears.as_fd()
-    }
-
-    /// Hears everybody who has something to say.
-    pub(super) fn listen(&mut self, nowait: &mut Nowait) {
-        let mut heard = std::mem::take(&mut self.heard);
-        loop {
-            // It fails only for want of memory, and is asked again then.
-            let _ = self.ears.wait(&mut heard, 0);
-            for event in &heard {
-                match event.token {
-                    SPAWNER => self.hear_spawner(),
-                    FINISHED => self.finished.clear(),
-                    COMPUTED => self.take_computed(),
-                    id => self.hear(id, nowait),
-                }
-            }
-            if heard.len() < EVENTS_MAX {
-                break;
-            }
-        }
-        self.heard = heard;
-        self.hand_out(nowait);
-    }
-
-    pub(super) fn collect(&mut self) -> Option<(Token, Box<Plan>)> {
-        self.done.pop_front()
-    }
-
-    pub(super) fn take_events(&mut self) -> Events {
-        std::mem::take(&mut self.events)
-    }
-
     /// Ends helpers that have been idle for too long, but for those in reserve.
-    pub(super) fn reap_idle(&mut self, now_ms: u64) {
+    fn reap_idle(&mut self, now_ms: u64) {
         while self.helpers.len() > self.bounds.reserve {
             let overdue = |helper: &Helper| {
                 helper.job.is_none() && now_ms - helper.idle_since_ms >= self.bounds.idle_ms
@@ -239,12 +189,12 @@ impl Processes {
     }
 
     /// Gives work to free helpers, and asks for more of these.
-    fn hand_out(&mut self, nowait: &mut Nowait) {
+    fn hand_out(&mut self) {
         while let Some(job) = self.jobs.pop_front() {
             // The one that was busy last: the others have their rest, and end.
             let free = (0..self.helpers.len()).filter(|at| self.helpers[*at].job.is_none());
             match free.max_by_key(|at| self.helpers[*at].idle_since_ms) {
-                Some(at) => self.hand_to(at, job, nowait),
+                Some(at) => self.hand_to(at, job),
                 None => {
                     self.jobs.push_front(job);
                     if self.ask_for_helpers() {
@@ -256,12 +206,12 @@ impl Processes {
         }
     }
 
-    fn hand_to(&mut self, at: usize, mut job: Job, nowait: &mut Nowait) {
+    fn hand_to(&mut self, at: usize, mut job: Job) {
         let helper = &mut self.helpers[at];
         let Some(op) = job.plan.next_op() else { return self.finish(job) };
         let Some((record, descriptor)) = request(&op, self.next_number) else {
             job.plan.done(op.perform());
-            return self.requeue(job, nowait);
+            return self.requeue(job);
         };
         let sent = helper.channel.send(&record, Some(descriptor));
         job.plan.put_back(op);
@@ -281,16 +231,15 @@ impl Processes {
         if self.spawner.is_none() && now_ms >= self.no_spawner_before_ms {
             let _ = self.start_spawner();
         }
-        if let Some(spawner) = self.spawner.as_ref().filter(|_| now_ms >= self.no_helper_before_ms)
+        let Some(spawner) = &mut self.spawner else { return !self.helpers.is_empty() };
+        while now_ms >= self.no_helper_before_ms
+            && spawner.coming < self.jobs.len()
+            && self.helpers.len() + spawner.coming < self.bounds.most
+            && spawner.channel.send(b"+", None).is_ok()
         {
-            while self.coming < self.jobs.len()
-                && self.helpers.len() + self.coming < self.bounds.most
-                && spawner.channel.send(b"+", None).is_ok()
-            {
-                self.coming += 1;
-            }
+            spawner.coming += 1;
         }
-        !self.helpers.is_empty() || self.coming > 0
+        !self.helpers.is_empty() || spawner.coming > 0
     }
 
     fn do_without_helpers(&mut self) {
@@ -305,8 +254,8 @@ impl Processes {
         self.finished.notify();
     }
 
-    fn requeue(&mut self, mut job: Job, nowait: &mut Nowait) {
-        match job.go_on(nowait) {
+    fn requeue(&mut self, mut job: Job) {
+        match job.go_on(&mut self.nowait) {
             Needs::Nothing => self.finish(job),
             Needs::Helper => self.jobs.push_back(job),
             Needs::Thread => {
@@ -327,7 +276,7 @@ impl Processes {
     }
 
     /// Takes a helper's completion, or its work when it died.
-    fn hear(&mut self, id: u64, nowait: &mut Nowait) {
+    fn hear(&mut self, id: u64) {
         let mut record = [0; COMPLETION_BYTES];
         loop {
             let Some(helper) = self.helpers.iter_mut().find(|helper| helper.id == id) else {
@@ -338,7 +287,7 @@ impl Processes {
                     let Some(mut job) = helper.job.take() else { continue };
                     helper.idle_since_ms = clock::monotonic_ms();
                     job.warmed = true;
-                    self.requeue(job, nowait);
+                    self.requeue(job);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 _ => return self.bury(id),
@@ -366,7 +315,7 @@ impl Processes {
             here.set_nonblocking()?;
             let process = process::fork_apart(&[there.as_fd()], || spawn_on_demand(&there))?;
             self.ears.add(here.as_fd(), SPAWNER, Interest::READ)?;
-            Ok(Spawner { channel: here, process })
+            Ok(Spawner { channel: here, process, coming: 0 })
         });
         match started {
             Ok(spawner) => {
@@ -384,22 +333,21 @@ impl Processes {
     /// Takes a new helper, or notice that there is none, or that the spawner died.
     fn hear_spawner(&mut self) {
         loop {
-            let Some(spawner) = &self.spawner else { return };
+            let Some(spawner) = &mut self.spawner else { return };
             match spawner.channel.receive(&mut [0]) {
                 Ok((1, Some(descriptor))) => {
-                    self.coming = self.coming.saturating_sub(1);
+                    spawner.coming = spawner.coming.saturating_sub(1);
                     self.employ(Channel::from_fd(descriptor));
                 }
                 // Nothing came from the spawner, or this process had no descriptor left for it.
                 Ok((1, None)) => {
-                    self.coming = self.coming.saturating_sub(1);
+                    spawner.coming = spawner.coming.saturating_sub(1);
                     self.refused();
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 _ => {
                     self.bounds.say("the process that starts helpers died; another is started");
                     self.events.died += 1;
-                    self.coming = 0;
                     self.end_spawner();
                     let _ = self.start_spawner();
                     return;
@@ -434,10 +382,65 @@ impl Processes {
 
     /// Closes the spawner's channel, which ends it, and reaps it.
     fn end_spawner(&mut self) {
-        if let Some(Spawner { channel, process }) = self.spawner.take() {
+        if let Some(Spawner { channel, process, .. }) = self.spawner.take() {
             drop(channel);
             let _ = process::wait_for(process);
         }
+    }
+}
+
+impl DiskWork for Processes {
+    /// Runs a plan as far as it need not wait, and leaves the rest to helpers.
+    fn submit(&mut self, token: Token, plan: Box<Plan>) -> Option<Box<Plan>> {
+        let (warmed, elsewhere) = (false, false);
+        let mut job = Job { token, plan, warmed, repeats: 0, elsewhere, deaths: 0 };
+        match job.go_on(&mut self.nowait) {
+            Needs::Nothing => return Some(job.plan),
+            Needs::Thread => return self.computing.give(token, job.plan),
+            Needs::Helper => {}
+        }
+        self.jobs.push_back(job);
+        self.hand_out();
+        None
+    }
+
+    fn reads_large_bodies(&self) -> bool {
+        true
+    }
+
+    fn completions(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.ears.as_fd())
+    }
+
+    /// Hears everybody who has something to say.
+    fn acknowledge(&mut self) {
+        let mut heard = std::mem::take(&mut self.heard);
+        loop {
+            // It fails only for want of memory, and is asked again then.
+            let _ = self.ears.wait(&mut heard, 0);
+            for event in &heard {
+                match event.token {
+                    SPAWNER => self.hear_spawner(),
+                    FINISHED => self.finished.clear(),
+                    COMPUTED => self.take_computed(),
+                    id => self.hear(id),
+                }
+            }
+            if heard.len() < EVENTS_MAX {
+                break;
+            }
+        }
+        self.heard = heard;
+        self.hand_out();
+    }
+
+    fn collect(&mut self) -> Option<(Token, Box<Plan>)> {
+        self.done.pop_front()
+    }
+
+    fn tend(&mut self, tally: &mut Tally) {
+        self.reap_idle(clock::monotonic_ms());
+        std::mem::take(&mut self.events).count(tally);
     }
 }
 

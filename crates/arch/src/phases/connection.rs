@@ -102,16 +102,16 @@ fn slot_bits(token: Token) -> u64 {
 }
 
 /// An event loop's way to work on a connection.
-struct LoopPort<'a, D> {
+struct LoopPort<'a> {
     socket: &'a Owned,
     ready: &'a mut Ready,
     link: &'a mut Held,
     links: &'a mut Links,
     token: Token,
-    disk: &'a mut D,
+    disk: &'a mut dyn DiskWork,
 }
 
-impl<D: DiskWork> Port for LoopPort<'_, D> {
+impl Port for LoopPort<'_> {
     fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -156,13 +156,13 @@ impl<D: DiskWork> Port for LoopPort<'_, D> {
 }
 
 /// A connection's turn; `done` is work for it that has come back.
-pub(super) fn turn<D: DiskWork>(
+pub(super) fn turn(
     slot: &mut Slot,
     links: &mut Links,
     token: Token,
     done: Option<Box<Plan>>,
     desk: &mut Desk,
-    disk: &mut D,
+    disk: &mut dyn DiskWork,
 ) -> Turn {
     let Slot { socket, connection, ready, link, .. } = slot;
     let mut port = LoopPort { socket, ready, link, links, token, disk };

@@ -8,7 +8,7 @@ use flyball_http::CloseReason;
 use flyball_sys::readiness::Interest;
 
 use super::connection::{Slot, open_slot, watch};
-use super::{DiskWork, LISTENERS, Phases};
+use super::{LISTENERS, Phases};
 use crate::accept::{self, AcceptPolicy, Ended, Room};
 use crate::drive::Ready;
 use crate::limits::ACCEPT_PAUSE_MS;
@@ -62,7 +62,7 @@ enum By {
     Replacement,
 }
 
-impl<D: DiskWork> Phases<D> {
+impl Phases {
     /// The accept phase: entered only when a listening socket was reported ready (M3), unless it
     /// shall be entered in every loop (M52).
     pub fn accept(&mut self) {

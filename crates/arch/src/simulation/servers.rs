@@ -117,7 +117,7 @@ fn pass(ms: u64) {
 
 fn loops(settings: Settings, with_helpers: bool) {
     let worker = listening(settings, 1);
-    let mut process = Phases::new(worker, Helpers::new(with_helpers)).expect("a loop");
+    let mut process = Phases::new(worker, Box::new(Helpers::new(with_helpers))).expect("a loop");
     while !is_over() && !process.is_done() {
         process.getevents().expect("a wait");
         process.accept();

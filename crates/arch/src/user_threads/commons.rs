@@ -14,7 +14,7 @@ use flyball_sys::readiness::{self, Event, Interest, Readiness};
 
 use crate::accept::{self, AcceptPolicy, Ended};
 use crate::desk::Desk;
-use crate::helpers::Helpers;
+use crate::helpers;
 use crate::limits::ACCEPT_PAUSE_MS;
 use crate::links::{LINK, Links};
 use crate::phases::DiskWork;
@@ -59,7 +59,7 @@ impl Source {
 
 /// Plans that helpers perform for threads.
 pub(super) struct Errands {
-    pub(super) helpers: Helpers,
+    pub(super) helpers: Box<dyn DiskWork>,
     /// The thread that waits for each plan.
     waiting: Slots<Token>,
 }
@@ -145,7 +145,7 @@ impl Commons {
         accept: AcceptPolicy,
         connections_max: usize,
     ) -> io::Result<Box<Commons>> {
-        let helpers = Helpers::start(&worker)?;
+        let helpers = helpers::start(&worker)?;
         let mut desk = worker.desk();
         desk.sender.resident_only = helpers.reads_large_bodies();
         let mut mechanism = readiness::open(worker.settings.events.name())?;

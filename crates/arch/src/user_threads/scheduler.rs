@@ -21,7 +21,6 @@ use crate::accept::Ended;
 use crate::awaited::Awaited;
 use crate::limits::WAIT_MS_MAX;
 use crate::links::Held;
-use crate::phases::DiskWork;
 use crate::room::{self, Yields};
 use crate::settings::Settings;
 use crate::slots::{Slots, Token};

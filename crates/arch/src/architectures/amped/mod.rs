@@ -18,7 +18,7 @@
 //! * Whether a large body's file is still the same is asked by the loop itself, which waits for it
 //!   where the inode is not in memory (FUSE, network file systems).
 //!
-//! **Reads with**: section 3.4, figure 5: the loop is [`Phases`], the helpers are [`Helpers`];
+//! **Reads with**: section 3.4, figure 5: the loop is [`Phases`], the helpers are [`helpers`];
 //! section 5.1: a translation and a load are the two kinds of plan; section 5.7: the residency test
 //! is `Residency`.
 //!
@@ -36,7 +36,7 @@ use flyball_sys::residency::Probe;
 use flyball_sys::sandbox::Calls;
 
 use crate::architecture::{Architecture, Auto, Sockets};
-use crate::helpers::{self, Helpers};
+use crate::helpers;
 use crate::phases::{self, Phases};
 use crate::settings::{ResidencyTest, Settings};
 use crate::worker::{Report, Worker};
@@ -107,7 +107,7 @@ impl Architecture for Amped {
     }
 
     fn run(&self, worker: Worker) -> io::Result<Report> {
-        let helpers = Helpers::start(&worker)?;
+        let helpers = helpers::start(&worker)?;
         let mut process = Phases::new(worker, helpers)?;
         while !process.is_done() {
             process.getevents()?;

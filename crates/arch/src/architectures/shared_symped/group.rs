@@ -72,7 +72,7 @@ enum Word {
 }
 
 /// What each process does: its event loop, to the end.
-pub(crate) type Body = dyn Fn(Phases<Inline>, Seat<'_>) -> io::Result<Report>;
+pub(crate) type Body = dyn Fn(Phases, Seat<'_>) -> io::Result<Report>;
 
 /// The leader and its processes.
 pub(crate) struct Group {
@@ -270,7 +270,7 @@ impl Group {
         owned::register_by(&member);
         let worker = self.worker_of(index, partition, Signals::block()?);
         let service = Service::in_table(Arc::clone(&worker.sites), &self.table, &member);
-        let process = Phases::with_service(worker, service, Inline::start(index)?)?;
+        let process = Phases::with_service(worker, service, Box::new(Inline::start(index)?))?;
         let (left, leader) = (self.word(index, Word::Left), &self.left);
         Ok(body(process, Seat { left, leader })?.unfinished)
     }

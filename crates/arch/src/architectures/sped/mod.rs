@@ -66,7 +66,7 @@ impl Architecture for Sped {
     }
 
     fn run(&self, worker: Worker) -> io::Result<Report> {
-        let work = Inline::start(worker.index)?;
+        let work = Box::new(Inline::start(worker.index)?);
         let mut process = Phases::new(worker, work)?;
         while !process.is_done() {
             process.getevents()?;

@@ -58,7 +58,7 @@ impl Architecture for Symped {
     }
 
     fn run(&self, worker: Worker) -> io::Result<Report> {
-        let work = Inline::start(worker.index)?;
+        let work = Box::new(Inline::start(worker.index)?);
         let mut copy = Phases::new(worker, work)?;
         while !copy.is_done() {
             copy.getevents()?;
