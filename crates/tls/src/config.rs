@@ -7,6 +7,8 @@ use rustls::{Error, ServerConfig};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::hello::Noted;
+
 /// The protocol that is agreed on with a client that names some: HTTP/1.1 (RFC 7301, section 6).
 const HTTP_1_1: &[u8] = b"http/1.1";
 
@@ -40,6 +42,7 @@ fn with_certificate(
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
+    server.cert_resolver = Arc::new(Noted(Arc::clone(&server.cert_resolver)));
     server.alpn_protocols = vec![HTTP_1_1.to_vec()];
     server.send_tls13_tickets = 1;
     Ok(server)

@@ -1,9 +1,14 @@
 //! TLS between a connection's bytes and its socket's. Bytes go in and come out, and the time is
 //! told: nothing here touches a socket or waits.
 #![forbid(unsafe_code)]
+// The name in a hello is taken in the call that sets it, in which no thread waits.
+#![expect(clippy::disallowed_macros, reason = "rustls names no way to hand it over")]
 
 mod config;
+mod failure;
+mod hello;
 mod session;
 
 pub use config::Config;
-pub use session::Session;
+pub use failure::Failure;
+pub use session::{Facts, Opened, PLAIN_BYTES_MAX, RECORD_BYTES_MAX, Session, State};
