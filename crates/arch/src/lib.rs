@@ -20,6 +20,7 @@ pub mod descriptors;
 mod desk;
 mod drive;
 pub mod end;
+mod event_sources;
 mod experiment;
 mod helpers;
 mod kernel;

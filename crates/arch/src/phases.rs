@@ -20,11 +20,12 @@ use flyball_sys::readiness::{Event, Interest, Readiness};
 use crate::accept::AcceptPolicy;
 use crate::desk::Desk;
 use crate::drive::Turn;
+use crate::event_sources::{self, Source, unwatch_listeners, watch_listeners};
 use crate::kernel::{clock, net, readiness};
 use crate::limits::{ACCEPT_PAUSE_MS, WAIT_MS_MAX};
-use crate::links::{LINK, Links};
+use crate::links::Links;
 use crate::settings::AcceptLimit;
-use crate::slots::{FIRST_RESERVED, Slots, Token};
+use crate::slots::{Slots, Token};
 use crate::timers::Timers;
 use crate::transmit::reset_if_cut_short;
 use crate::worker::{Order, Report, Worker};
@@ -54,15 +55,6 @@ pub const SETTINGS: &[&str] = &[
     "experiment.reject-rate",
     "experiment.close-after",
 ];
-
-/// The token of the worker's signals.
-const SIGNALS: u64 = FIRST_RESERVED;
-
-/// The token of whatever completes disk work.
-const COMPLETIONS: u64 = FIRST_RESERVED + 1;
-
-/// The token of the first listening socket; the others follow.
-const LISTENERS: u64 = FIRST_RESERVED + 16;
 
 /// Who does the work that may wait on the disk.
 pub trait DiskWork {
@@ -131,11 +123,7 @@ impl Phases {
         let mut desk = worker.desk_with(service, 0);
         desk.sender.resident_only = disk.reads_large_bodies();
         desk.sender.only_sendfile_waits = worker.settings.send_blocking;
-        let mut mechanism = readiness::open(worker.settings.events.name())?;
-        mechanism.add(worker.signals.as_fd(), SIGNALS, Interest::READ)?;
-        if let Some(completions) = disk.completions() {
-            mechanism.add(completions, COMPLETIONS, Interest::READ)?;
-        }
+        let mechanism = event_sources::open(&worker, disk.completions())?;
         let mut phases = Phases {
             timers: Timers::new(desk.now.ms()),
             accepting: Accepting::new(&worker),
@@ -150,7 +138,7 @@ impl Phases {
             desk,
             worker,
         };
-        phases.watch_listeners()?;
+        watch_listeners(phases.mechanism.as_mut(), &phases.worker)?;
         phases.worker.enter_loop();
         Ok(phases)
     }
@@ -169,18 +157,17 @@ impl Phases {
         std::mem::swap(&mut self.work, &mut self.carried);
         let (mut signalled, mut completed) = (false, false);
         for event in &self.events {
-            match event.token {
-                SIGNALS => signalled = true,
-                COMPLETIONS => completed = true,
-                token if token >= LISTENERS => {
-                    let listener = (token - LISTENERS) as usize;
+            match Source::of(event) {
+                Source::Signals => signalled = true,
+                Source::Completions => completed = true,
+                Source::Listener(listener) => {
                     // One whose watch was only changed may still be told once.
                     if self.accepting.paused.is_none() && !self.accepting.ready.contains(&listener)
                     {
                         self.accepting.ready.push(listener);
                     }
                 }
-                bits if bits & LINK != 0 => {
+                Source::Link => {
                     let token = self.links.event(event, self.mechanism.as_mut());
                     if let Some((token, slot)) =
                         token.and_then(|token| Some((token, self.slots.find(token)?)))
@@ -188,8 +175,7 @@ impl Phases {
                         slot.enqueue(token, &mut self.work);
                     }
                 }
-                bits => {
-                    let token = Token::from_bits(bits);
+                Source::Connection(token) => {
                     if let Some(slot) = self.slots.find(token) {
                         slot.ready.read |= event.read;
                         slot.ready.write |= event.write;
@@ -345,7 +331,7 @@ impl Phases {
                 self.accept_ready(clock::monotonic_ns());
             }
             self.links.close(self.mechanism.as_mut());
-            self.unwatch_listeners();
+            unwatch_listeners(self.mechanism.as_mut(), &self.worker);
             self.worker.leave_listeners(order);
             self.desk.begin_draining();
         }

@@ -12,6 +12,7 @@ use flyball_sys::readiness::{Interest, Readiness};
 use super::DiskWork;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, resume};
+use crate::event_sources;
 use crate::kernel::net;
 use crate::links::{Held, Links, LinksOf, Pool};
 use crate::slots::{Slots, Token};
@@ -73,32 +74,13 @@ pub(super) fn watch(
     interest: Interest,
 ) {
     let Some(slot) = slots.find(token) else { return };
-    if slot.watched == interest {
-        return;
+    // Work is under way: an event now would be told again and again. It is rare that input comes,
+    // so an interest in that is left in place until then; room in the socket does come.
+    let is_left = (slot.watched, interest) == (Interest::READ, Interest::NONE);
+    if !is_left || slot.ready.read || slot.ready.hangup {
+        let fd = slot.socket.as_fd();
+        slot.watched = event_sources::watch(mechanism, fd, token, slot.watched, interest);
     }
-    let fd = slot.socket.as_fd();
-    let watched = match (slot.watched, interest) {
-        (Interest::NONE, _) => mechanism.add(fd, slot_bits(token), interest),
-        // Registered once for everything.
-        _ if mechanism.is_edge_triggered() => return,
-        // Work is under way: an event now would be told again and again. It is rare that input
-        // comes, so an interest in that is left in place until then; room in the socket does come.
-        (Interest::READ, Interest::NONE) if !slot.ready.read && !slot.ready.hangup => return,
-        (_, Interest::NONE) => {
-            mechanism.remove(fd);
-            Ok(())
-        }
-        _ => mechanism.change(fd, slot_bits(token), interest),
-    };
-    match watched {
-        Ok(()) => slot.watched = interest,
-        // Without events the connection's timer is what ends it.
-        Err(_) => slot.watched = Interest::NONE,
-    }
-}
-
-fn slot_bits(token: Token) -> u64 {
-    token.bits()
 }
 
 /// An event loop's way to work on a connection.

@@ -1,16 +1,15 @@
 //! The accept phase, and when the listening sockets are watched.
 
 use std::cell::Cell;
-use std::io;
-use std::os::fd::AsFd;
 
 use flyball_http::CloseReason;
 use flyball_sys::readiness::Interest;
 
+use super::Phases;
 use super::connection::{Slot, open_slot, watch};
-use super::{LISTENERS, Phases};
 use crate::accept::{self, AcceptPolicy, Ended, Room};
 use crate::drive::Ready;
+use crate::event_sources::{change_listeners, is_exclusive, unwatch_listeners, watch_listeners};
 use crate::limits::ACCEPT_PAUSE_MS;
 use crate::room::{self, Yields};
 use crate::settings::AcceptLimit;
@@ -209,37 +208,6 @@ impl Phases {
         self.worker.settings.free_threshold.min(self.accepting.connections_max)
     }
 
-    pub(super) fn watch_listeners(&mut self) -> io::Result<()> {
-        for (at, listener) in self.worker.listeners.iter().enumerate() {
-            let token = LISTENERS + at as u64;
-            if self.is_exclusive() {
-                self.mechanism.add_shared(listener.as_fd(), token)?;
-            } else {
-                self.mechanism.add(listener.as_fd(), token, Interest::READ)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn is_exclusive(&self) -> bool {
-        self.worker.shares_listeners && self.worker.settings.exclusive
-    }
-
-    pub(super) fn unwatch_listeners(&mut self) {
-        for listener in &self.worker.listeners {
-            self.mechanism.remove(listener.as_fd());
-        }
-    }
-
-    /// Changes what the listening sockets are watched for; false when that is refused.
-    fn change_listeners(&mut self, interest: Interest) -> bool {
-        let listeners = self.worker.listeners.iter().enumerate();
-        listeners.fold(true, |all, (at, listener)| {
-            let token = LISTENERS + at as u64;
-            all & self.mechanism.change(listener.as_fd(), token, interest).is_ok()
-        })
-    }
-
     /// Leaves new connections in the accept queue until there is room.
     fn pause_accepting(&mut self, ended: Ended) {
         let until_ms = self.desk.now.ms() + ACCEPT_PAUSE_MS;
@@ -248,10 +216,13 @@ impl Phases {
             Some(pause) => pause.kept,
             // A queue that was closed is told again and again, whatever it is watched for.
             None => {
-                let keeps = self.worker.settings.habits().modify_listeners && !self.is_exclusive();
-                let kept = keeps && ended != Ended::Closed && self.change_listeners(Interest::NONE);
+                let (mechanism, worker) = (self.mechanism.as_mut(), &self.worker);
+                let keeps = worker.settings.habits().modify_listeners && !is_exclusive(worker);
+                let kept = keeps
+                    && ended != Ended::Closed
+                    && change_listeners(mechanism, worker, Interest::NONE);
                 if !kept {
-                    self.unwatch_listeners();
+                    unwatch_listeners(mechanism, worker);
                 }
                 kept
             }
@@ -287,15 +258,18 @@ impl Phases {
 
     fn resume_accepting(&mut self) {
         let Some(pause) = self.accepting.paused.take() else { return };
-        if self.desk.is_draining() || pause.kept && self.change_listeners(Interest::READ) {
+        let (mechanism, worker) = (self.mechanism.as_mut(), &self.worker);
+        if self.desk.is_draining()
+            || pause.kept && change_listeners(mechanism, worker, Interest::READ)
+        {
             return;
         }
         if pause.kept {
-            self.unwatch_listeners();
+            unwatch_listeners(mechanism, worker);
         }
         // Re-adding can fail only for want of memory: the pause then starts over.
-        if self.watch_listeners().is_err() {
-            self.unwatch_listeners();
+        if watch_listeners(mechanism, worker).is_err() {
+            unwatch_listeners(mechanism, worker);
             let until_ms = self.desk.now.ms() + ACCEPT_PAUSE_MS;
             self.accepting.paused = Some(Pause { until_ms, full: false, kept: false });
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 use flyball_conn::Connection;
 use flyball_http::CloseReason;
@@ -10,52 +10,18 @@ use flyball_observe::counters::Counter;
 use flyball_site::Plan;
 use flyball_sys::clock;
 use flyball_sys::owned::Owned;
-use flyball_sys::readiness::{self, Event, Interest, Readiness};
+use flyball_sys::readiness::{Interest, Readiness};
 
 use crate::accept::{self, AcceptPolicy, Ended};
 use crate::desk::Desk;
+use crate::event_sources::{self, unwatch_listeners};
 use crate::helpers;
 use crate::limits::ACCEPT_PAUSE_MS;
-use crate::links::{LINK, Links};
+use crate::links::Links;
 use crate::phases::DiskWork;
-use crate::slots::{FIRST_RESERVED, Slots, Token};
+use crate::slots::{Slots, Token};
 use crate::transmit::reset_if_cut_short;
 use crate::worker::{Order, Worker};
-
-/// The token of the worker's signals.
-const SIGNALS: u64 = FIRST_RESERVED;
-
-/// The token of the helpers' completions.
-const COMPLETIONS: u64 = FIRST_RESERVED + 1;
-
-/// The token of the first listening socket; the others follow.
-const LISTENERS: u64 = FIRST_RESERVED + 16;
-
-/// What an event is about.
-pub(super) enum Source {
-    /// There may be an order.
-    Signals,
-    /// Disk work is done.
-    Completions,
-    /// This listening socket has a connection.
-    Listener(usize),
-    /// What this user-level thread watches.
-    Thread(Token),
-    /// A link.
-    Link,
-}
-
-impl Source {
-    pub(super) fn of(event: &Event) -> Source {
-        match event.token {
-            SIGNALS => Source::Signals,
-            COMPLETIONS => Source::Completions,
-            token if token >= LISTENERS => Source::Listener((token - LISTENERS) as usize),
-            bits if bits & LINK != 0 => Source::Link,
-            bits => Source::Thread(Token::from_bits(bits)),
-        }
-    }
-}
 
 /// Plans that helpers perform for threads.
 pub(super) struct Errands {
@@ -148,11 +114,7 @@ impl Commons {
         let helpers = helpers::start(&worker)?;
         let mut desk = worker.desk();
         desk.sender.resident_only = helpers.reads_large_bodies();
-        let mut mechanism = readiness::open(worker.settings.events.name())?;
-        mechanism.add(worker.signals.as_fd(), SIGNALS, Interest::READ)?;
-        if let Some(completions) = helpers.completions() {
-            mechanism.add(completions, COMPLETIONS, Interest::READ)?;
-        }
+        let mechanism = event_sources::open(&worker, helpers.completions())?;
         let mut commons = Box::new(Commons {
             desk,
             worker,
@@ -248,21 +210,7 @@ impl Commons {
         now: Interest,
         wanted: Interest,
     ) -> Interest {
-        if now == wanted {
-            return now;
-        }
-        let watched = match (now, wanted) {
-            (Interest::NONE, _) => self.mechanism.add(socket, thread.bits(), wanted),
-            // Registered once for everything.
-            _ if self.mechanism.is_edge_triggered() => return now,
-            (_, Interest::NONE) => {
-                self.mechanism.remove(socket);
-                Ok(())
-            }
-            _ => self.mechanism.change(socket, thread.bits(), wanted),
-        };
-        // Without events the connection's deadline is what ends it.
-        watched.map_or(Interest::NONE, |()| wanted)
+        event_sources::watch(self.mechanism.as_mut(), socket, thread, now, wanted)
     }
 
     /// The socket is closed right after this call.
@@ -317,24 +265,14 @@ impl Commons {
     pub(super) fn ignore_listeners(&mut self) {
         self.accepting.ready.clear();
         if std::mem::replace(&mut self.accepting.watches, false) {
-            for listener in &self.worker.listeners {
-                self.mechanism.remove(listener.as_fd());
-            }
+            unwatch_listeners(self.mechanism.as_mut(), &self.worker);
         }
     }
 
     fn add_listeners(&mut self) -> io::Result<()> {
         self.accepting.watches = true;
         self.accepting.look_for_room_ms = None;
-        for (at, listener) in self.worker.listeners.iter().enumerate() {
-            let token = LISTENERS + at as u64;
-            if self.worker.shares_listeners && self.worker.settings.exclusive {
-                self.mechanism.add_shared(listener.as_fd(), token)?;
-            } else {
-                self.mechanism.add(listener.as_fd(), token, Interest::READ)?;
-            }
-        }
-        Ok(())
+        event_sources::watch_listeners(self.mechanism.as_mut(), &self.worker)
     }
 
     /// Leaves new connections in the accept queue until there is room; says why once.

@@ -15,10 +15,11 @@ use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Event};
 use flyball_sys::user_thread::{Parker, Run, Stacks, UserThread};
 
-use super::commons::{Commons, Source};
+use super::commons::Commons;
 use super::schedule::{Node, Schedule};
 use crate::accept::Ended;
 use crate::awaited::Awaited;
+use crate::event_sources::Source;
 use crate::limits::WAIT_MS_MAX;
 use crate::links::Held;
 use crate::room::{self, Yields};
@@ -289,7 +290,7 @@ impl Scheduler {
                         commons.accepting.ready.push(listener);
                     }
                 }
-                Source::Thread(token) => self.report(token, event),
+                Source::Connection(token) => self.report(token, event),
                 Source::Link => {
                     let Commons { links, mechanism, .. } = &mut *commons;
                     if let Some(token) = links.event(event, mechanism.as_mut())
