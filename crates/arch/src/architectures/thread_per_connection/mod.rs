@@ -22,7 +22,8 @@
 //!
 //! **Kernel needs**: nothing beyond blocking sockets.
 
-use std::io::{self, ErrorKind};
+use std::cell::OnceCell;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -30,19 +31,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Scope};
 
 use flyball_http::CloseReason;
-use flyball_observe::counters::Counter;
 use flyball_site::SharedCaches;
-use flyball_sys::net;
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::sandbox::Calls;
 
-use crate::accept;
+use crate::accept::{self, AcceptPolicy, Ended, Room};
 use crate::architecture::{Architecture, Sockets};
 use crate::blocking::{Crew, Thread};
 use crate::desk::Desk;
 use crate::limits::ACCEPT_PAUSE_MS;
-use crate::settings::Settings;
+use crate::settings::{AcceptLimit, Settings};
 use crate::worker::{Order, Report, Worker};
 
 /// Blocks of counters of one worker: few threads meet at one, and few blocks are summed up.
@@ -210,14 +209,20 @@ struct Acceptor<'a, S> {
     warned: bool,
 }
 
-/// How the acceptor's turn ended.
-enum Ended {
-    /// Nothing is queued.
-    Drained,
-    /// As many connections as may be are open; the end of one wakes the acceptor.
-    Full,
-    /// Descriptors, memory or threads are out, or the socket does not listen any more.
-    Failed,
+/// Places for connections: as many as threads may run, and none once one could not be started.
+struct Places<'a> {
+    crew: &'a Crew<'a>,
+    most: usize,
+    failed: OnceCell<io::Error>,
+}
+
+impl Room for Places<'_> {
+    fn enter(&self) -> bool {
+        self.failed.get().is_none() && self.crew.has_room(self.most)
+    }
+
+    /// The end of a thread gives its place back.
+    fn leave(&self) {}
 }
 
 /// Tokens of what the acceptor waits for; the listening sockets follow.
@@ -282,50 +287,36 @@ impl<'a, S: FnMut(Owned, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
             if told.is_some() {
                 return Ok(());
             }
-            wait_ms = if matches!(ended, Ended::Failed) { ACCEPT_PAUSE_MS as i32 } else { idle_ms };
-            self.listen(matches!(ended, Ended::Drained))?;
+            // As many run as may: the end of one wakes the acceptor.
+            let waits = matches!(ended, Ended::Drained | Ended::Full);
+            wait_ms = if waits { idle_ms } else { ACCEPT_PAUSE_MS as i32 };
+            self.listen(ended == Ended::Drained)?;
         }
     }
 
+    /// Accepts all that is queued, from one socket after the other.
     fn accept_all(&mut self) -> Ended {
-        let before = self.desk.tally.counter(Counter::Accepted);
-        let ended = self.accept_from_all();
-        let accepted = self.desk.tally.counter(Counter::Accepted) - before;
-        self.desk.tally.add(Counter::AcceptPhases, 1);
-        self.desk.tally.accept_batch(accepted);
-        ended
-    }
-
-    fn accept_from_all(&mut self) -> Ended {
-        for listener in &self.worker.listeners {
-            loop {
-                if !self.crew.has_room(self.worker.connections_max) {
-                    self.say_once(accept::FULL);
-                    return Ended::Full;
+        let Acceptor { worker, crew, desk, start, .. } = self;
+        let places = Places { crew, most: worker.connections_max, failed: OnceCell::new() };
+        let mut policy = AcceptPolicy::new(AcceptLimit::Infinite);
+        let mut accept = |listener| {
+            policy.phase_within(listener, &places, false, &mut desk.tally, |socket, peer| {
+                if let Err(error) = start(socket, peer) {
+                    let _ = places.failed.set(error);
                 }
-                let (socket, peer) = match net::accept(&**listener, false) {
-                    Ok(accepted) => accepted,
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    Err(error) if net::is_out_of_descriptors(&error) => {
-                        self.desk.tally.add(Counter::OutOfDescriptors, 1);
-                        self.say_once(accept::OUT_OF_DESCRIPTORS);
-                        return Ended::Failed;
-                    }
-                    Err(error) if net::is_not_listening(&error) => return Ended::Failed,
-                    Err(_) => {
-                        self.desk.tally.add(Counter::AcceptFailures, 1);
-                        continue;
-                    }
-                };
-                self.desk.tally.add(Counter::Accepted, 1);
-                if let Err(error) = (self.start)(socket, peer) {
-                    self.desk.tally.closed(CloseReason::SocketError);
-                    self.say_once(&format!("no thread can be started: {error}"));
-                    return Ended::Failed;
-                }
-            }
+            })
+        };
+        let mut ended = worker.listeners.iter().map(|listener| accept(&**listener));
+        let stopped = ended.find(|ended| *ended != Ended::Drained);
+        if let Some(error) = places.failed.into_inner() {
+            self.desk.tally.closed(CloseReason::SocketError);
+            self.say_once(&format!("no thread can be started: {error}"));
+            return Ended::OutOfDescriptors;
         }
-        Ended::Drained
+        if let Some(why) = stopped.and_then(Ended::why_paused) {
+            self.say_once(why);
+        }
+        stopped.unwrap_or(Ended::Drained)
     }
 
     fn say_once(&mut self, why: &str) {
