@@ -1,5 +1,6 @@
 //! Processes: fork, wait, kill, pin, rights, and how many CPUs this one may use.
 
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -354,6 +355,15 @@ impl Ending {
             Ending::Killed(signal) => {
                 ![libc::SIGTERM, libc::SIGINT, libc::SIGKILL].contains(&signal)
             }
+        }
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ending::Exited(code) => write!(to, "exited with code {code}"),
+            Ending::Killed(signal) => write!(to, "was ended by signal {signal}"),
         }
     }
 }

@@ -488,18 +488,14 @@ impl Master {
         if child.role == Role::Admin && ending == Ending::Exited(0) {
             return;
         }
-        let how = match ending {
-            Ending::Exited(code) => format!("exited with code {code}"),
-            Ending::Killed(signal) => format!("was ended by signal {signal}"),
-        };
         let (name, is_worker) = (name(child.role), child.generation().is_some());
         if is_worker && !self.is_ready && child.early_ends.are_too_many(now_ms) {
             self.due.failed_start.get_or_insert(format!(
-                "{name} has ended {EARLY_ENDS_MAX} times before it could serve; the last {how}"
+                "{name} has ended {EARLY_ENDS_MAX} times before it could serve; the last {ending}"
             ));
             return;
         }
-        say!(Level::Error, "{name} {how}; it is restarted in {wait_ms} ms");
+        say!(Level::Error, "{name} {ending}; it is restarted in {wait_ms} ms");
         if !is_worker {
             return;
         }

@@ -169,10 +169,7 @@ impl Master {
     /// A process that is no child of the server's own ended: the new master, if there is one.
     pub(super) fn new_master_ended(&mut self, process: ProcessId, ending: Ending) {
         if self.upgrade.as_ref().is_some_and(|upgrade| upgrade.process == process) {
-            self.roll_back(&match ending {
-                Ending::Exited(code) => format!("it exited with code {code}"),
-                Ending::Killed(signal) => format!("it was ended by signal {signal}"),
-            });
+            self.roll_back(&format!("it {ending}"));
         }
     }
 

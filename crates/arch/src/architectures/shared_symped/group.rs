@@ -353,15 +353,11 @@ impl Group {
 
     fn plan_restart(&mut self, index: usize, ending: Ending) {
         let now_ms = clock::monotonic_ms();
-        let how = match ending {
-            Ending::Exited(code) => format!("exited with code {code}"),
-            Ending::Killed(signal) => format!("was ended by signal {signal}"),
-        };
         let has_entered = self.worker.shared.blocks.has_entered(self.block_of(index));
         self.processes[index].early_ends.has_entered |= has_entered;
         let on_trial = now_ms - self.started_ms < TRIAL_MS && ending.is_failure();
         if on_trial || self.processes[index].early_ends.are_too_many(now_ms) {
-            self.failed = Some(format!("process {index} {how}"));
+            self.failed = Some(format!("process {index} {ending}"));
             return;
         }
         let process = &mut self.processes[index];
@@ -371,7 +367,7 @@ impl Group {
         let wait_ms = process.restart_ms;
         process.due_ms = Some(now_ms + wait_ms);
         process.restart_ms = (wait_ms * 2).min(RESTART_MS_MAX);
-        self.worker.say(&format!("process {index} {how}; it is restarted in {wait_ms} ms"));
+        self.worker.say(&format!("process {index} {ending}; it is restarted in {wait_ms} ms"));
     }
 
     fn restart_due(&mut self, body: &Body) {
