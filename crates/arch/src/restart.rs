@@ -2,13 +2,13 @@
 //! loops, a few may have had bad luck, and more will not do better.
 
 /// Wait before the first restart of a worker that crashed; doubled with each crash in a row.
-pub const RESTART_MS_MIN: u64 = 50;
+const RESTART_MS_MIN: u64 = 50;
 
 /// Longest wait before a restart.
-pub const RESTART_MS_MAX: u64 = 10_000;
+const RESTART_MS_MAX: u64 = 10_000;
 
 /// A worker that lived this long starts with the shortest wait again.
-pub const RESTART_FORGIVEN_MS: u64 = 30_000;
+const RESTART_FORGIVEN_MS: u64 = 30_000;
 
 /// A process that ends so often before it has entered its loop is not started again, while the
 /// server starts: the start has failed.
@@ -16,6 +16,45 @@ pub const EARLY_ENDS_MAX: usize = 5;
 
 /// Within so long, in milliseconds.
 pub(crate) const EARLY_ENDS_MS: u64 = 60_000;
+
+/// When a process that shall be running is started again: later with each end in a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Restart {
+    started_ms: u64,
+    wait_ms: u64,
+    /// When it is to be started, in monotonic milliseconds; `None` while it runs or shall not.
+    pub due_ms: Option<u64>,
+    /// Its ends before it could serve.
+    pub early_ends: EarlyEnds,
+}
+
+impl Restart {
+    /// One that waits the shortest time, of a process that is first due then.
+    pub fn new(due_ms: Option<u64>) -> Restart {
+        Restart { started_ms: 0, wait_ms: RESTART_MS_MIN, due_ms, early_ends: EarlyEnds::default() }
+    }
+
+    /// It was started.
+    pub fn started(&mut self, now_ms: u64) {
+        (self.started_ms, self.due_ms) = (now_ms, None);
+    }
+
+    /// It could not be started.
+    pub fn failed(&mut self, now_ms: u64) {
+        self.due_ms = Some(now_ms + RESTART_MS_MAX);
+    }
+
+    /// It ended. Returns how long the next start waits, in milliseconds.
+    pub fn plan(&mut self, now_ms: u64) -> u64 {
+        if now_ms - self.started_ms >= RESTART_FORGIVEN_MS {
+            self.wait_ms = RESTART_MS_MIN;
+        }
+        let wait_ms = self.wait_ms;
+        self.due_ms = Some(now_ms + wait_ms);
+        self.wait_ms = (wait_ms * 2).min(RESTART_MS_MAX);
+        wait_ms
+    }
+}
 
 /// The ends of one process and of those that were started in its place.
 #[derive(Clone, Copy, Debug, Default)]

@@ -274,7 +274,7 @@ impl Master {
 
     fn wait(&mut self, events: &mut Vec<readiness::Event>) -> io::Result<()> {
         let kill_ms = |child: &Child| child.end.map(|end| end.look_ms(KILL_AFTER_MS));
-        let due = self.children.iter().flat_map(|child| [child.due_ms, kill_ms(child)]);
+        let due = self.children.iter().flat_map(|child| [child.restart.due_ms, kill_ms(child)]);
         let look_ms = clock::monotonic_ms() + ENTERED_LOOK_MS;
         let due = due.chain([
             self.generation.trial_until_ms(),

@@ -10,9 +10,7 @@ use flyball_arch::descriptors::connections_that_fit;
 use flyball_arch::end::End;
 use flyball_arch::links::Upstreams;
 use flyball_arch::registry;
-use flyball_arch::restart::{
-    EARLY_ENDS_MAX, EarlyEnds, RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN,
-};
+use flyball_arch::restart::{EARLY_ENDS_MAX, Restart};
 use flyball_arch::share::cpu_of_worker;
 use flyball_arch::shared_state::SharedState;
 use flyball_arch::worker::{Leaving, Worker};
@@ -52,10 +50,7 @@ pub(crate) enum Role {
 pub(super) struct Child {
     pub(super) role: Role,
     pub(super) process: Option<ProcessId>,
-    pub(super) started_ms: u64,
-    pub(super) restart_ms: u64,
-    pub(super) due_ms: Option<u64>,
-    early_ends: EarlyEnds,
+    pub(super) restart: Restart,
     /// The first block that it counts in.
     pub(super) block: usize,
     pub(super) blocks: usize,
@@ -76,10 +71,7 @@ impl Child {
         Child {
             role,
             process: None,
-            started_ms: 0,
-            restart_ms: RESTART_MS_MIN,
-            due_ms: None,
-            early_ends: EarlyEnds::default(),
+            restart: Restart::new(None),
             block,
             blocks,
             accepting: None,
@@ -92,15 +84,15 @@ impl Child {
 
     pub(super) fn started(&mut self, process: ProcessId) {
         self.process = Some(process);
-        self.started_ms = clock::monotonic_ms();
-        self.due_ms = None;
+        self.restart.started(clock::monotonic_ms());
     }
 
     /// Whether it, or one in whose place it was started, has entered its loop.
     pub(super) fn see_entered(&mut self) -> bool {
         let blocks = self.block..self.block + self.blocks;
-        self.early_ends.has_entered |= self.shared.blocks.has_entered(blocks);
-        self.early_ends.has_entered
+        let early_ends = &mut self.restart.early_ends;
+        early_ends.has_entered |= self.shared.blocks.has_entered(blocks);
+        early_ends.has_entered
     }
 
     pub(super) fn is_retired(&self) -> bool {
@@ -213,7 +205,7 @@ impl Master {
     fn start_log(&mut self, at: usize) -> io::Result<()> {
         let appender = self.children[at].appender.as_ref().and_then(Weak::upgrade);
         let Some(appender) = appender else {
-            self.children[at].due_ms = None;
+            self.children[at].restart.due_ms = None;
             return Ok(());
         };
         let (master, ways) = (process::own_id(), appender.renew()?);
@@ -304,7 +296,7 @@ impl Master {
     fn start_spawner(&mut self, at: usize) -> io::Result<()> {
         let spawner = self.children[at].spawner.as_ref().and_then(Weak::upgrade);
         let Some(spawner) = spawner else {
-            self.children[at].due_ms = None;
+            self.children[at].restart.due_ms = None;
             return Ok(());
         };
         let (master, way) = (process::own_id(), spawner.renew()?);
@@ -428,11 +420,11 @@ impl Master {
     pub(super) fn restart_due(&mut self) {
         let now_ms = clock::monotonic_ms();
         for at in 0..self.children.len() {
-            if self.children[at].due_ms.is_some_and(|due| due <= now_ms)
+            if self.children[at].restart.due_ms.is_some_and(|due| due <= now_ms)
                 && let Err(error) = self.start(at)
             {
                 say!(Level::Error, "cannot restart {}: {error}", name(self.children[at].role));
-                self.children[at].due_ms = Some(now_ms + RESTART_MS_MAX);
+                self.children[at].restart.failed(now_ms);
             }
         }
     }
@@ -479,17 +471,12 @@ impl Master {
     fn plan_restart(&mut self, at: usize, ending: Ending) {
         let now_ms = clock::monotonic_ms();
         let child = &mut self.children[at];
-        if now_ms - child.started_ms >= RESTART_FORGIVEN_MS {
-            child.restart_ms = RESTART_MS_MIN;
-        }
-        let wait_ms = child.restart_ms;
-        child.due_ms = Some(now_ms + wait_ms);
-        child.restart_ms = (wait_ms * 2).min(RESTART_MS_MAX);
+        let wait_ms = child.restart.plan(now_ms);
         if child.role == Role::Admin && ending == Ending::Exited(0) {
             return;
         }
         let (name, is_worker) = (name(child.role), child.generation().is_some());
-        if is_worker && !self.is_ready && child.early_ends.are_too_many(now_ms) {
+        if is_worker && !self.is_ready && child.restart.early_ends.are_too_many(now_ms) {
             self.due.failed_start.get_or_insert(format!(
                 "{name} has ended {EARLY_ENDS_MAX} times before it could serve; the last {ending}"
             ));

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use flyball_arch::end::End;
-use flyball_arch::restart::RESTART_MS_MIN;
+use flyball_arch::restart::Restart;
 use flyball_sys::error_log::{self, Level};
 use flyball_sys::{process, say};
 
@@ -88,7 +88,7 @@ impl Master {
         match admin {
             Some(child) => {
                 // A new one comes as soon as this one has ended.
-                child.restart_ms = RESTART_MS_MIN;
+                child.restart = Restart::new(child.restart.due_ms);
                 child.end = if wanted { None } else { Some(End::in_ms(0)) };
                 child.process.into_iter().for_each(process::terminate);
                 Ok(())

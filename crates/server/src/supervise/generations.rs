@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use flyball_arch::clients;
 use flyball_arch::end::End;
-use flyball_arch::restart::RESTART_MS_MAX;
 use flyball_arch::settings::Settings;
 use flyball_arch::shared_state::SharedState;
 use flyball_arch::{Architecture, registry};
@@ -101,7 +100,7 @@ impl Master {
         let mut failed = None;
         for at in first..self.children.len() {
             if let Err(error) = self.start(at) {
-                self.children[at].due_ms = Some(clock::monotonic_ms() + RESTART_MS_MAX);
+                self.children[at].restart.failed(clock::monotonic_ms());
                 failed = Some(error);
             }
         }
@@ -245,7 +244,7 @@ impl Master {
             if child.generation().is_none() || child.is_retired() {
                 continue;
             }
-            (child.end, child.due_ms) = (Some(end), None);
+            (child.end, child.restart.due_ms) = (Some(end), None);
             if let Some(process) = child.process {
                 process::retire(process);
                 waiting.push(child);

@@ -27,7 +27,7 @@ use crate::helpers::Inline;
 use crate::kernel::signal::{Signal, Signals};
 use crate::links::Upstreams;
 use crate::phases::Phases;
-use crate::restart::{EarlyEnds, RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN};
+use crate::restart::Restart;
 use crate::settings::Settings;
 use crate::share::{Share, cpu_of_worker};
 use crate::worker::{Leaving, Order, Report, Worker};
@@ -56,10 +56,7 @@ const LEFT: u64 = 1;
 #[derive(Clone, Copy, Debug)]
 struct Process {
     id: Option<ProcessId>,
-    started_ms: u64,
-    restart_ms: u64,
-    due_ms: Option<u64>,
-    early_ends: EarlyEnds,
+    restart: Restart,
 }
 
 /// What a process tells the leader, in two words of shared memory.
@@ -142,13 +139,7 @@ impl Group {
     /// When memory or descriptors are out.
     pub(crate) fn new(worker: Worker) -> io::Result<Group> {
         let count = processes(&worker.settings);
-        let idle = Process {
-            id: None,
-            started_ms: 0,
-            restart_ms: RESTART_MS_MIN,
-            due_ms: Some(0),
-            early_ends: EarlyEnds::default(),
-        };
+        let idle = Process { id: None, restart: Restart::new(Some(0)) };
         Ok(Group {
             table: SharedTable::new(worker.settings.caches.clone(), count)?,
             processes: vec![idle; count],
@@ -208,7 +199,7 @@ impl Group {
 
     fn wait_ms(&self) -> i32 {
         let leave = self.order.filter(|_| !self.has_left).map(|(_, since)| since + LEAVE_MS_MAX);
-        let restarts = self.processes.iter().filter_map(|process| process.due_ms);
+        let restarts = self.processes.iter().filter_map(|process| process.restart.due_ms);
         let due = restarts.chain(leave).chain(self.sweeping.due_ms).min();
         let left = due.map(|due| due.saturating_sub(clock::monotonic_ms()));
         left.map_or(-1, |ms| i32::try_from(ms).unwrap_or(i32::MAX))
@@ -248,8 +239,7 @@ impl Group {
                 descriptors.started(index, id.number());
                 let process = &mut self.processes[index];
                 process.id = Some(id);
-                process.started_ms = clock::monotonic_ms();
-                process.due_ms = None;
+                process.restart.started(clock::monotonic_ms());
                 Ok(())
             }
             Err(error) => {
@@ -309,7 +299,7 @@ impl Group {
         let since_ms = clock::monotonic_ms();
         self.order = Some((order, since_ms));
         for process in &mut self.processes {
-            process.due_ms = None;
+            process.restart.due_ms = None;
             match (process.id, order) {
                 (Some(id), Order::Stop) => process::terminate(id),
                 (Some(id), Order::Retire) => process::retire(id),
@@ -354,30 +344,25 @@ impl Group {
     fn plan_restart(&mut self, index: usize, ending: Ending) {
         let now_ms = clock::monotonic_ms();
         let has_entered = self.worker.shared.blocks.has_entered(self.block_of(index));
-        self.processes[index].early_ends.has_entered |= has_entered;
+        let restart = &mut self.processes[index].restart;
+        restart.early_ends.has_entered |= has_entered;
         let on_trial = now_ms - self.started_ms < TRIAL_MS && ending.is_failure();
-        if on_trial || self.processes[index].early_ends.are_too_many(now_ms) {
+        if on_trial || restart.early_ends.are_too_many(now_ms) {
             self.failed = Some(format!("process {index} {ending}"));
             return;
         }
-        let process = &mut self.processes[index];
-        if now_ms - process.started_ms >= RESTART_FORGIVEN_MS {
-            process.restart_ms = RESTART_MS_MIN;
-        }
-        let wait_ms = process.restart_ms;
-        process.due_ms = Some(now_ms + wait_ms);
-        process.restart_ms = (wait_ms * 2).min(RESTART_MS_MAX);
+        let wait_ms = restart.plan(now_ms);
         self.worker.say(&format!("process {index} {ending}; it is restarted in {wait_ms} ms"));
     }
 
     fn restart_due(&mut self, body: &Body) {
         let now_ms = clock::monotonic_ms();
         for index in 0..self.processes.len() {
-            if self.processes[index].due_ms.is_some_and(|due| due <= now_ms)
+            if self.processes[index].restart.due_ms.is_some_and(|due| due <= now_ms)
                 && let Err(error) = self.start(index, body)
             {
                 self.worker.say(&format!("process {index} cannot be restarted: {error}"));
-                self.processes[index].due_ms = Some(now_ms + RESTART_MS_MAX);
+                self.processes[index].restart.failed(now_ms);
             }
         }
     }
