@@ -60,26 +60,13 @@ impl CodedSource {
     }
 }
 
-/// One that is fed: nothing comes by itself.
-#[derive(Debug)]
-struct Fed;
-
-impl Source for Fed {
-    fn next(&mut self) -> Box<Plan> {
-        debug_assert!(false, "there is work only where something is owed");
-        Plan::failed()
-    }
-
-    fn produced(&mut self, _plan: Plan) -> Piece {
-        Piece::Failed
-    }
-}
-
 impl CodedSource {
     /// Codes what it is [fed](CodedSource::feed). Where that pauses, what came is flushed. `None`
     /// when there is no memory for the encoder.
     pub(crate) fn fed(coding: (Coding, u32), permit: Permit) -> Option<CodedSource> {
-        CodedSource::new(Box::new(Fed), None, coding, permit).ok()
+        // There is work only where something is owed: the source is never asked.
+        let none = CodedSource { steps: None };
+        CodedSource::new(Box::new(none), None, coding, permit).ok()
     }
 
     /// Whether it takes more before it works on what it has.

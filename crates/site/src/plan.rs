@@ -113,18 +113,6 @@ enum Work {
     Keep(Keep),
 }
 
-/// Nothing at all.
-#[derive(Debug)]
-struct NoSteps;
-
-impl Steps for NoSteps {
-    fn next_op(&mut self) -> Option<Op> {
-        None
-    }
-
-    fn done(&mut self, _: Done) {}
-}
-
 impl Plan {
     pub(crate) fn translate(job: Job, work: Translate) -> Box<Plan> {
         Plan::boxed(Some(job), Work::Translate(work))
@@ -183,7 +171,7 @@ impl Plan {
 
     /// A plan without any work, which has failed.
     pub(crate) fn failed() -> Box<Plan> {
-        let mut plan = Plan::steps(NoSteps);
+        let mut plan = Plan::boxed(None, Work::List(None));
         plan.fail();
         plan
     }
@@ -473,7 +461,7 @@ mod tests {
             served: Served::Plain,
             body: Bytes::new(),
         };
-        let mut plan = Plan { work: Work::Load(Load::new(found, true)), ..*Plan::steps(NoSteps) };
+        let mut plan = Plan::boxed(None, Work::Load(Load::new(found, true)));
         loop {
             match plan.next_op() {
                 // The buffer goes with it.
