@@ -13,7 +13,7 @@ use flyball_http::{CloseReason, Status};
 use flyball_sys::shared::SharedCounters;
 
 use crate::histogram::{self, Distribution, Timing};
-use crate::hosts::NamedCounts;
+use crate::hosts::{CLASSES, NamedCounts, class};
 use crate::standing::{STANDINGS, Standing};
 use crate::writers::Writers;
 
@@ -120,18 +120,11 @@ counters! {
     AcceptPhase128 "accept_phase_128" "Accept phases that accepted 128 connections or more.",
 }
 
-impl Counter {
-    /// The counter of this status's class.
-    fn of_status(status: Status) -> Counter {
-        match status.class() {
-            1 => Counter::Status1,
-            2 => Counter::Status2,
-            3 => Counter::Status3,
-            4 => Counter::Status4,
-            _ => Counter::Status5,
-        }
-    }
-}
+/// The counters of answers by the class of their status, in the order of [`CLASS_NAMES`].
+///
+/// [`CLASS_NAMES`]: crate::hosts::CLASS_NAMES
+pub const STATUS_CLASSES: [Counter; CLASSES] =
+    [Counter::Status1, Counter::Status2, Counter::Status3, Counter::Status4, Counter::Status5];
 
 /// The counters of accept phases by what they accepted, and at most how many that is.
 pub const ACCEPT_BATCHES: [(Counter, Option<u64>); 9] = [
@@ -210,7 +203,7 @@ impl Tally {
     /// Counts a request that was answered with this status.
     pub fn answered(&mut self, status: Status) {
         self.add(Counter::Requests, 1);
-        self.add(Counter::of_status(status), 1);
+        self.add(STATUS_CLASSES[class(status)], 1);
     }
 
     /// Counts a closed connection.

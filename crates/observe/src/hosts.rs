@@ -17,8 +17,16 @@ pub const SITES_NAMED_MAX: usize = 255;
 /// The label of all others.
 pub const OTHER: &str = "other";
 
-/// Classes of status: 1xx to 5xx.
+/// The names of the classes of status.
+pub const CLASS_NAMES: [&str; CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// How many classes of status there are.
 pub const CLASSES: usize = 5;
+
+/// The place of a status's class among all.
+pub(crate) fn class(status: Status) -> usize {
+    usize::from(status.class()).clamp(1, CLASSES) - 1
+}
 
 /// Words of a name in a block: a cache line, so that no two workers write the same one.
 const CELL: usize = 8;
@@ -91,9 +99,8 @@ impl NamedCounts {
 
     /// Counts an answer of a site, or of none.
     pub fn answered(&self, block: usize, writers: Writers, site: Option<usize>, status: Status) {
-        let class = usize::from(status.class()).clamp(1, CLASSES) - 1;
-        if let Some(cell) = self.cells_of(block, site).and_then(|cells| cells.get(class)) {
-            writers.add(cell, 1);
+        if let Some(cells) = self.cells_of(block, site) {
+            writers.add(&cells[class(status)], 1);
         }
     }
 

@@ -2,13 +2,14 @@
 //! configuration, or numbers of workers and sockets: their number is bounded.
 
 use flyball_http::CloseReason;
-use flyball_observe::counters::{ACCEPT_BATCHES, Counter, Totals};
+use flyball_observe::counters::{ACCEPT_BATCHES, Counter, STATUS_CLASSES, Totals};
 use flyball_observe::histogram::Timing;
+use flyball_observe::hosts::CLASS_NAMES;
 use flyball_observe::standing::Standing;
 use flyball_sys::process;
 
 use super::prometheus::{Family, NS_PER_S, Text};
-use super::snapshot::{CLASS_NAMES, Process, Snapshot, Worker};
+use super::snapshot::{Process, Snapshot, Worker};
 
 /// All of it.
 pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
@@ -46,7 +47,7 @@ fn write_server(text: &mut Text, snapshot: &Snapshot<'_>) {
 fn write_counters(text: &mut Text, snapshot: &Snapshot<'_>) {
     let totals = &snapshot.totals;
     let is_in_a_family = |counter: &Counter| {
-        status_class(*counter).is_some() || ACCEPT_BATCHES.iter().any(|(batch, _)| batch == counter)
+        STATUS_CLASSES.contains(counter) || ACCEPT_BATCHES.iter().any(|(batch, _)| batch == counter)
     };
     for counter in Counter::ALL.iter().filter(|counter| !is_in_a_family(counter)) {
         let (label, value) = (counter.label(), totals.counter(*counter));
@@ -60,10 +61,8 @@ fn write_counters(text: &mut Text, snapshot: &Snapshot<'_>) {
         }
     }
     let mut family = text.counter("flyball_responses_total", "Answers by class of status.");
-    for counter in Counter::ALL {
-        if let Some(class) = status_class(*counter) {
-            family.sample(&[("class", class)], totals.counter(*counter));
-        }
+    for (class, counter) in CLASS_NAMES.iter().zip(STATUS_CLASSES) {
+        family.sample(&[("class", class)], totals.counter(counter));
     }
     let help = "Answers by the site's first host and class of status; of no site: other.";
     let mut family = text.counter("flyball_host_responses_total", help);
@@ -196,15 +195,4 @@ fn write_workers(text: &mut Text, snapshot: &Snapshot<'_>) {
     each(text.gauge("flyball_worker_connections", help), |worker| worker.connections);
     let help = "Requests of the busiest worker as a multiple of the mean; 1 is even.";
     text.gauge("flyball_worker_imbalance_ratio", help).sample(&[], snapshot.imbalance());
-}
-
-fn status_class(counter: Counter) -> Option<&'static str> {
-    match counter {
-        Counter::Status1 => Some("1xx"),
-        Counter::Status2 => Some("2xx"),
-        Counter::Status3 => Some("3xx"),
-        Counter::Status4 => Some("4xx"),
-        Counter::Status5 => Some("5xx"),
-        _ => None,
-    }
 }

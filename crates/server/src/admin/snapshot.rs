@@ -11,9 +11,6 @@ use flyball_sys::{clock, process};
 
 use super::Admin;
 
-/// The names of the classes of status.
-pub(super) const CLASS_NAMES: [&str; CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
-
 /// What there is to tell.
 pub(super) struct Snapshot<'a> {
     pub(super) admin: &'a Admin,

@@ -3,11 +3,11 @@
 use flyball_http::CloseReason;
 use flyball_observe::counters::{Counter, Totals};
 use flyball_observe::histogram::{Timing, lower_bound_ns};
-use flyball_observe::hosts::CLASSES;
+use flyball_observe::hosts::{CLASS_NAMES, CLASSES};
 use flyball_observe::standing::Standing;
 use serde_json::{Map, Value, json};
 
-use super::snapshot::{CLASS_NAMES, Process, Snapshot};
+use super::snapshot::{Process, Snapshot};
 
 /// All of it.
 pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
