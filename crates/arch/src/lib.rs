@@ -52,8 +52,8 @@ pub use flyball_observe::log::{FormatError, LogFormat};
 pub use flyball_sys::sandbox::Violation;
 pub use registry::{ALL, find};
 pub use settings::{
-    AcceptLimit, AcceptLock, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings,
-    CloseAfter, CompletionOrder, Events, Experiment, HelperKind, LogLevel, LogSettings, LoopHabits,
+    AcceptLimit, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings, CloseAfter,
+    CompletionOrder, Events, Experiment, HelperKind, LogLevel, LogSettings, LoopHabits,
     ResidencyTest, RingSettings, RunningSettings, SandboxMode, SandboxSettings, SendMode, Settings,
     SpoolSettings, StageSettings, ThreadOrder, WorkOrder,
 };

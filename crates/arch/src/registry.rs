@@ -84,7 +84,8 @@ pub fn as_honoured(architecture: &dyn Architecture, settings: &Arc<Settings>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{AcceptLock, HelperKind};
+    use crate::settings::HelperKind;
+    use flyball_sys::lock::Way;
     use flyball_sys::sandbox::Calls;
 
     #[test]
@@ -93,11 +94,11 @@ mod tests {
             let mut settings = Settings { arch: name.into(), ..Settings::default() };
             settings.try_out(|experiment| {
                 experiment.reject_percent = 100;
-                experiment.accept_lock = AcceptLock::Flock;
+                experiment.accept_lock = Some(Way::Flock);
             });
             let settings = as_honoured(find(name).unwrap(), &Arc::new(settings));
             let tried = settings.experiment.as_deref().unwrap();
-            (tried.reject_percent == 100, tried.accept_lock == AcceptLock::Flock)
+            (tried.reject_percent == 100, tried.accept_lock == Some(Way::Flock))
         };
         assert_eq!(tries("symped"), (true, true));
         assert_eq!(tries("sped"), (true, false));

@@ -16,7 +16,7 @@ use flyball_sys::process;
 use flyball_sys::uring::Features;
 
 pub(crate) use experiment::ACCEPT_LOCK;
-pub use experiment::{AcceptLock, CloseAfter, Experiment, LoopHabits};
+pub use experiment::{CloseAfter, Experiment, LoopHabits};
 pub use flyball_conn::{ClientAddress, ClientSettings};
 pub use flyball_observe::log::{AccessLog, LogSettings};
 pub use flyball_sys::error_log::Level as LogLevel;

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use flyball_http::{Name, Network, Request, forwarded};
-use flyball_sys::clients::{Client, Entered, Holders, Rates};
+pub use flyball_sys::clients::Seat;
+use flyball_sys::clients::{Client, Holders, Rates};
 
 /// Who clients are taken to be, and what each may take.
 #[derive(Clone, Debug, Default)]
@@ -67,17 +68,6 @@ pub struct ClientLimits {
     requests: Option<Rates>,
 }
 
-/// A connection as its client's limit sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seat {
-    /// It is not counted.
-    Free,
-    /// It is counted there.
-    Counted(u32),
-    /// There is none: its client has as many as it may.
-    Refused,
-}
-
 impl ClientLimits {
     /// Those that are counted there.
     pub fn new(connections: Option<Holders>, requests: Option<Rates>) -> ClientLimits {
@@ -87,11 +77,7 @@ impl ClientLimits {
     /// A connection from this address came to the process whose first block is `owner`.
     pub fn sit_down(&self, address: IpAddr, owner: usize) -> Seat {
         let Some(holders) = &self.connections else { return Seat::Free };
-        match holders.enter(Client::of(address), owner) {
-            Entered::Counted(place) => Seat::Counted(place),
-            Entered::Uncounted => Seat::Free,
-            Entered::Full => Seat::Refused,
-        }
+        holders.enter(Client::of(address), owner)
     }
 
     /// The connection is over.

@@ -11,7 +11,6 @@ use std::path::Path;
 
 use flyball_arch::Architecture;
 use flyball_arch::rings::Rings;
-use flyball_arch::settings::AcceptLock;
 use flyball_arch::settings::{SandboxMode, SandboxSettings, Settings};
 use flyball_site::{Sites, Upstream};
 use flyball_sys::net::Server;
@@ -229,7 +228,7 @@ impl Confinement {
                 let grants = grants_of_worker(settings, sites, &beside);
                 let own = architecture.calls(settings);
                 let mut calls = [&SERVING, own].concat();
-                if settings.experiment.as_ref().is_some_and(|e| e.accept_lock != AcceptLock::Off) {
+                if settings.experiment.as_ref().is_some_and(|e| e.accept_lock.is_some()) {
                     calls.push(Calls::Locks);
                 }
                 // Pipes for programs, which another process starts, and waiting for them.

@@ -22,8 +22,9 @@ pub struct Experiment {
     pub global_lock: bool,
     /// Whether a file of settings is looked for in every directory of a path (M125).
     pub directory_config: bool,
-    /// What is locked around accept (M125).
-    pub accept_lock: AcceptLock,
+    /// How a file is locked around accept, if one is, so that one thread or process at a time is in
+    /// it (M125).
+    pub accept_lock: Option<Way>,
     /// Whether all signals are masked while a request is looked up (M125).
     pub signal_mask: bool,
     /// What the loops do in another way.
@@ -92,28 +93,6 @@ pub enum CloseAfter {
     Parse,
 }
 
-/// What is locked around accept, so that one thread or process at a time is in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AcceptLock {
-    /// Nothing.
-    #[default]
-    Off,
-    /// A file, by fcntl(2).
-    Fcntl,
-    /// A file, by flock(2).
-    Flock,
-}
-
-impl AcceptLock {
-    fn way(self) -> Option<Way> {
-        match self {
-            AcceptLock::Off => None,
-            AcceptLock::Fcntl => Some(Way::Fcntl),
-            AcceptLock::Flock => Some(Way::Flock),
-        }
-    }
-}
-
 /// A file that all processes of the server have open; there is none before the start.
 #[derive(Clone, Debug, Default)]
 struct LockFile(Option<Arc<OwnedFd>>);
@@ -133,7 +112,7 @@ impl Experiment {
     /// # Errors
     /// When descriptors are out.
     pub fn make_lock(&mut self) -> Result<(), String> {
-        if self.accept_lock != AcceptLock::Off {
+        if self.accept_lock.is_some() {
             let file = lock::file().map_err(|error| format!("{ACCEPT_LOCK}: {error}"))?;
             self.lock = LockFile(Some(Arc::new(file)));
         }
@@ -150,7 +129,7 @@ impl Experiment {
             tried.close_after = CloseAfter::Off;
         }
         if !honours(ACCEPT_LOCK) {
-            tried.accept_lock = AcceptLock::Off;
+            tried.accept_lock = None;
         }
         tried
     }
@@ -160,9 +139,7 @@ impl Experiment {
     /// # Errors
     /// When descriptors are out.
     pub(crate) fn lock(&self) -> io::Result<Option<FileLock>> {
-        let (Some(file), Some(way)) = (&self.lock.0, self.accept_lock.way()) else {
-            return Ok(None);
-        };
+        let (Some(file), Some(way)) = (&self.lock.0, self.accept_lock) else { return Ok(None) };
         FileLock::on(file, way).map(Some)
     }
 }

@@ -1,7 +1,8 @@
 //! The table of the switches of experiments: what a mechanism of the papers is worth, and what the
 //! habits cost that the papers advise against. A server in use needs none of them.
 
-use flyball_arch::{AcceptLock, CloseAfter, CompletionOrder, WorkOrder};
+use flyball_arch::{CloseAfter, CompletionOrder, WorkOrder};
+use flyball_sys::lock::Way;
 
 use super::kind::Kind;
 use super::table::{Setting, Task, UsedBy, Word};
@@ -129,17 +130,14 @@ pub(super) const ROWS: &[Setting] = &[
         task: Task::Experiment,
         kind: Kind::OneOf {
             names: &[
-                Word {
-                    name: "off",
-                    set: |s| s.try_out(|tried| tried.accept_lock = AcceptLock::Off),
-                },
+                Word { name: "off", set: |s| s.try_out(|tried| tried.accept_lock = None) },
                 Word {
                     name: "fcntl",
-                    set: |s| s.try_out(|tried| tried.accept_lock = AcceptLock::Fcntl),
+                    set: |s| s.try_out(|tried| tried.accept_lock = Some(Way::Fcntl)),
                 },
                 Word {
                     name: "flock",
-                    set: |s| s.try_out(|tried| tried.accept_lock = AcceptLock::Flock),
+                    set: |s| s.try_out(|tried| tried.accept_lock = Some(Way::Flock)),
                 },
             ],
         },

@@ -31,15 +31,15 @@ pub struct Holders {
     most: u64,
 }
 
-/// What became of a connection that came.
+/// A connection as its client's limit sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entered {
+pub enum Seat {
+    /// It may stay, and is not counted: there is no limit, or no room to count its client.
+    Free,
     /// It is counted in this word, which [`Holders::leave`] has to be told of.
     Counted(u32),
-    /// It may stay, and is not counted: there is no room for its client.
-    Uncounted,
-    /// Its client holds as many as it may.
-    Full,
+    /// There is none: its client has as many as it may.
+    Refused,
 }
 
 impl Holders {
@@ -56,21 +56,21 @@ impl Holders {
 
     /// A connection of this client came to process `owner`, below 2^20. Never blocks. Of several
     /// that come at the same time fewer may be let in than there is room for, never more.
-    pub fn enter(&self, client: Client, owner: usize) -> Entered {
+    pub fn enter(&self, client: Client, owner: usize) -> Seat {
         let hash = self.hasher.hash_one(client);
         let first = (hash >> 32) as usize % self.sets * WAYS;
         let set = &self.words.all()[first..first + WAYS];
         let name = name_of(hash, owner);
-        let Some(at) = add(set, name) else { return Entered::Uncounted };
+        let Some(at) = add(set, name) else { return Seat::Free };
         let same = |word: u64| word & COUNT_MASK > 0 && tag_of(word) == tag_of(name);
         let words = set.iter().map(|word| word.load(SeqCst));
         let held: u64 = words.filter(|word| same(*word)).map(|word| word & COUNT_MASK).sum();
         let place = (first + at) as u32;
         if held > self.most {
             self.leave(place);
-            return Entered::Full;
+            return Seat::Refused;
         }
-        Entered::Counted(place)
+        Seat::Counted(place)
     }
 
     /// A connection that was counted there is over.
@@ -146,9 +146,9 @@ mod tests {
     const ONE: Client = Client::V4(1);
     const TWO: Client = Client::V6(2);
 
-    fn counted(entered: Entered) -> u32 {
+    fn counted(entered: Seat) -> u32 {
         match entered {
-            Entered::Counted(place) => place,
+            Seat::Counted(place) => place,
             other => panic!("{other:?}"),
         }
     }
@@ -159,12 +159,12 @@ mod tests {
         let first = counted(holders.enter(ONE, 7));
         counted(holders.enter(ONE, 7));
         counted(holders.enter(ONE, 8));
-        assert_eq!(holders.enter(ONE, 7), Entered::Full);
-        assert_eq!(holders.enter(ONE, 9), Entered::Full);
+        assert_eq!(holders.enter(ONE, 7), Seat::Refused);
+        assert_eq!(holders.enter(ONE, 9), Seat::Refused);
         counted(holders.enter(TWO, 7));
         holders.leave(first);
         counted(holders.enter(ONE, 9));
-        assert_eq!(holders.enter(ONE, 9), Entered::Full);
+        assert_eq!(holders.enter(ONE, 9), Seat::Refused);
         assert_eq!(holders.held(), 4);
     }
 
@@ -177,11 +177,11 @@ mod tests {
                 for _ in 0..3 {
                     counted(holders.enter(ONE, 5));
                 }
-                exit_now(i32::from(holders.enter(ONE, 5) != Entered::Full));
+                exit_now(i32::from(holders.enter(ONE, 5) != Seat::Refused));
             }
             Forked::Parent(child) => assert_eq!(wait_for(child).unwrap(), 0),
         }
-        assert_eq!(holders.enter(ONE, 0), Entered::Full);
+        assert_eq!(holders.enter(ONE, 0), Seat::Refused);
         holders.release(5);
         assert_eq!(holders.held(), 1);
         counted(holders.enter(ONE, 0));
@@ -196,7 +196,7 @@ mod tests {
                 let (holders, most) = (&holders, &most);
                 scope.spawn(move || {
                     for _ in 0..3_000 {
-                        let Entered::Counted(place) = holders.enter(ONE, owner) else { continue };
+                        let Seat::Counted(place) = holders.enter(ONE, owner) else { continue };
                         let inside = most.fetch_add(1, SeqCst) + 1;
                         assert!(inside <= 5, "{inside}");
                         most.fetch_sub(1, SeqCst);
@@ -211,9 +211,9 @@ mod tests {
     #[test]
     fn those_for_whom_there_is_no_room_are_let_in_uncounted() {
         let holders = Holders::new(1, 1).unwrap();
-        let entered: Vec<Entered> =
+        let entered: Vec<Seat> =
             (0..100).map(|client| holders.enter(Client::V4(client), 0)).collect();
-        let uncounted = entered.iter().filter(|entered| **entered == Entered::Uncounted).count();
+        let uncounted = entered.iter().filter(|entered| **entered == Seat::Free).count();
         assert_eq!((holders.held(), uncounted), (64, 36));
         holders.release(0);
         assert_eq!(holders.held(), 0);

@@ -8,7 +8,7 @@
 mod holders;
 mod rates;
 
-pub use holders::{Entered, Holders};
+pub use holders::{Holders, Seat};
 pub use rates::Rates;
 
 use std::net::IpAddr;

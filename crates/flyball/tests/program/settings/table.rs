@@ -8,10 +8,10 @@ use flyball::settings::{
     settings_markdown,
 };
 use flyball_arch::{
-    AcceptLimit, AcceptLock, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings,
-    CloseAfter, CompletionOrder, Events, Experiment, HelperKind, LogFormat, LogLevel, LogSettings,
-    LoopHabits, ResidencyTest, RingSettings, RunningSettings, SandboxMode, SandboxSettings,
-    SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder, Violation, WorkOrder,
+    AcceptLimit, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings, CloseAfter,
+    CompletionOrder, Events, Experiment, HelperKind, LogFormat, LogLevel, LogSettings, LoopHabits,
+    ResidencyTest, RingSettings, RunningSettings, SandboxMode, SandboxSettings, SendMode, Settings,
+    SpoolSettings, StageSettings, ThreadOrder, Violation, WorkOrder,
 };
 use flyball_http::{HeadStyle, Limits};
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
@@ -19,6 +19,7 @@ use flyball_site::routes::{CacheControl, RouteSettings};
 use flyball_site::{
     CachePolicy, CacheSettings, CompressSettings, FILTERS, Hints, SiteSettings, Symlinks,
 };
+use flyball_sys::lock::Way;
 use flyball_sys::uring::Features;
 
 /// Widest text of the long help that still fits a terminal of 80 columns with its indent.
@@ -129,7 +130,7 @@ fn different_experiment() -> Box<Experiment> {
     experiment.head = HeadStyle { align: 3, date_cached: false, joins_bodies: false };
     experiment.global_lock = true;
     experiment.directory_config = true;
-    experiment.accept_lock = AcceptLock::Flock;
+    experiment.accept_lock = Some(Way::Flock);
     experiment.signal_mask = true;
     experiment.loops = LoopHabits {
         accept_extra: 3,
