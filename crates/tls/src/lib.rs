@@ -5,10 +5,13 @@
 #![expect(clippy::disallowed_macros, reason = "rustls names no way to hand it over")]
 
 mod config;
+mod der;
 mod failure;
 mod hello;
 mod session;
+mod x509;
 
 pub use config::Config;
 pub use failure::Failure;
 pub use session::{Facts, Opened, PLAIN_BYTES_MAX, RECORD_BYTES_MAX, Session, State};
+pub use x509::Certificate;
