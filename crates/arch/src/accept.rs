@@ -3,14 +3,14 @@
 
 use std::cell::Cell;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use flyball_conn::Peer;
 use flyball_observe::counters::{Counter, Tally};
 use flyball_sys::owned::{Opening, Owned};
 
 use crate::kernel::net;
+use crate::listener::Listener;
 use crate::live::Live;
 use crate::settings::AcceptLimit;
 
@@ -112,10 +112,10 @@ impl AcceptPolicy {
     /// allow.
     pub fn phase(
         &mut self,
-        listener: impl AsFd,
+        listener: &Listener,
         room: usize,
         tally: &mut Tally,
-        take: impl FnMut(Owned, SocketAddr),
+        take: impl FnMut(Owned, Peer),
     ) -> Ended {
         self.phase_within(listener, &Cell::new(room), true, tally, take)
     }
@@ -125,11 +125,11 @@ impl AcceptPolicy {
     /// `nonblocking` says so.
     pub fn phase_within(
         &mut self,
-        listener: impl AsFd,
+        listener: &Listener,
         room: &impl Room,
         nonblocking: bool,
         tally: &mut Tally,
-        mut take: impl FnMut(Owned, SocketAddr),
+        mut take: impl FnMut(Owned, Peer),
     ) -> Ended {
         let allowed = self.begin();
         let (mut accepted, mut has_place) = (0, false);
@@ -143,11 +143,11 @@ impl AcceptPolicy {
             if !has_place {
                 break Ended::Full;
             }
-            match net::accept_within(&opening, &listener, nonblocking) {
-                Ok((socket, peer)) => {
+            match net::accept_within(&opening, listener, nonblocking) {
+                Ok((socket, address)) => {
                     accepted += 1;
                     has_place = false;
-                    take(socket, peer);
+                    take(socket, listener.peer(address));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break Ended::Drained,
                 Err(error) if net::is_out_of_descriptors(&error) => {
@@ -200,7 +200,7 @@ mod tests {
         phases: usize,
         room: usize,
     ) -> Vec<(usize, Ended)> {
-        let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        let listener = Listener::from(net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap());
         net::listen(&listener, 128, &ListenOptions::default()).unwrap();
         let address = net::local_address(&listener).unwrap();
         let _clients: Vec<_> = (0..waiting).map(|_| TcpStream::connect(address).unwrap()).collect();
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_place_that_is_given_back_is_used_again() {
-        let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        let listener = Listener::from(net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap());
         net::listen(&listener, 128, &ListenOptions::default()).unwrap();
         let address = net::local_address(&listener).unwrap();
         let _clients: Vec<_> = (0..5).map(|_| TcpStream::connect(address).unwrap()).collect();
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_changes_holds_from_the_next_phase_on() {
-        let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        let listener = Listener::from(net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap());
         net::listen(&listener, 128, &ListenOptions::default()).unwrap();
         let address = net::local_address(&listener).unwrap();
         let _clients: Vec<_> = (0..12).map(|_| TcpStream::connect(address).unwrap()).collect();
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_socket_that_stopped_listening_ends_the_phase() {
-        let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        let listener = Listener::from(net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap());
         net::listen(&listener, 8, &ListenOptions::default()).unwrap();
         net::stop_listening(&listener);
         let mut policy = AcceptPolicy::new(AcceptLimit::Infinite);
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_place_for_which_nobody_came_is_given_back() {
-        let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        let listener = Listener::from(net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap());
         net::listen(&listener, 8, &ListenOptions::default()).unwrap();
         let address = net::local_address(&listener).unwrap();
         let _clients = [TcpStream::connect(address).unwrap(), TcpStream::connect(address).unwrap()];

@@ -6,16 +6,14 @@
 //! watchdog: a call that is overdue returns, and its thread looks at the time and at the orders.
 
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
 };
 use std::time::Duration;
 
-use flyball_conn::Connection;
+use flyball_conn::{Connection, Peer};
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_site::Plan;
@@ -29,6 +27,7 @@ use crate::drive::{Port, Ready, Turn, drive};
 use crate::kernel::{clock, net, readiness};
 use crate::limits::ACCEPT_PAUSE_MS;
 use crate::links::{Blocking, Held, Pool, blocking};
+use crate::listener::Listener;
 use crate::room::Yields;
 use crate::transmit::{Sent, reset_if_cut_short, transmit};
 use crate::worker::{BLOCKING_TICK_MS, Order, Worker};
@@ -338,7 +337,7 @@ impl<'a> Thread<'a> {
     }
 
     /// The next connection; `None` when this thread shall accept no more. Blocks.
-    fn next(&mut self, door: &mut Door<'_>) -> Option<(Owned, SocketAddr)> {
+    fn next(&mut self, door: &mut Door<'_>) -> Option<(Owned, Peer)> {
         loop {
             self.desk.publish_when_due();
             self.order();
@@ -382,7 +381,7 @@ impl<'a> Thread<'a> {
     }
 
     /// Accepts a connection, where there is a lock while nobody else does.
-    fn accept(&mut self, door: &mut Door<'_>) -> io::Result<(Owned, SocketAddr)> {
+    fn accept(&mut self, door: &mut Door<'_>) -> io::Result<(Owned, Peer)> {
         let Some(lock) = self.desk.accept_lock().filter(|_| self.crew.told().is_none()) else {
             return door.accept();
         };
@@ -422,7 +421,7 @@ impl<'a> Thread<'a> {
     }
 
     /// One connection, to its end or to the drain deadline. Blocks.
-    pub(crate) fn serve(&mut self, socket: &Owned, peer: SocketAddr) {
+    pub(crate) fn serve(&mut self, socket: &Owned, peer: Peer) {
         let connection = Connection::new(peer, &self.desk);
         let mut line = Line::new(socket, connection);
         let (mut drained, mut looked, mut makes_room) = (None, false, false);
@@ -483,17 +482,23 @@ impl<'a> Thread<'a> {
     }
 }
 
+/// Accepts a connection by a call that waits, if the socket's do.
+fn accept_from(listener: &Listener) -> io::Result<(Owned, Peer)> {
+    let (socket, address) = net::accept(listener, false)?;
+    Ok((socket, listener.peer(address)))
+}
+
 /// Where a thread accepts.
 enum Door<'a> {
     /// At one socket, in accept itself: the kernel wakes one thread for each connection.
-    One(&'a OwnedFd),
+    One(&'a Listener),
     /// At all, since there are too few threads to divide among the sockets.
-    Any { listeners: &'a [Arc<OwnedFd>], mechanism: Box<dyn Readiness>, ready: Vec<Event> },
+    Any { listeners: &'a [Listener], mechanism: Box<dyn Readiness>, ready: Vec<Event> },
 }
 
 impl Door<'_> {
     /// That of thread `number` of `all`.
-    fn open(listeners: &[Arc<OwnedFd>], number: usize, all: usize) -> io::Result<Door<'_>> {
+    fn open(listeners: &[Listener], number: usize, all: usize) -> io::Result<Door<'_>> {
         if listeners.len() == 1 || all >= listeners.len() * THREADS_AT_ONE_MIN {
             return Ok(Door::One(&listeners[number % listeners.len()]));
         }
@@ -505,16 +510,16 @@ impl Door<'_> {
     }
 
     /// Accepts a connection; waits for it for about [`BLOCKING_TICK_MS`].
-    fn accept(&mut self) -> io::Result<(Owned, SocketAddr)> {
+    fn accept(&mut self) -> io::Result<(Owned, Peer)> {
         match self {
-            Door::One(listener) => net::accept(listener, false),
+            Door::One(listener) => accept_from(listener),
             Door::Any { listeners, mechanism, ready } => {
                 mechanism.wait(ready, BLOCKING_TICK_MS as i32)?;
                 // They are told in the order of their numbers: a random one has its turn.
                 let at = clock::monotonic_ms() as usize;
                 match ready.len() {
                     0 => Err(ErrorKind::WouldBlock.into()),
-                    count => net::accept(&*listeners[ready[at % count].token as usize], false),
+                    count => accept_from(&listeners[ready[at % count].token as usize]),
                 }
             }
         }

@@ -26,6 +26,7 @@ mod helpers;
 mod kernel;
 mod limits;
 pub mod links;
+mod listener;
 pub mod live;
 mod overload;
 mod phases;
@@ -50,6 +51,7 @@ pub use architecture::{Architecture, Auto, Cut, Sockets};
 pub use flyball_observe::ascii_json;
 pub use flyball_observe::log::{FormatError, LogFormat};
 pub use flyball_sys::sandbox::Violation;
+pub use listener::Listener;
 pub use registry::{ALL, find};
 pub use settings::{
     AcceptLimit, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings, CloseAfter,

@@ -1,13 +1,13 @@
 //! When a worker has more to do than it can, so that it leaves out what can be left out: new bodies
 //! leave plain then (S3, section 6: M140).
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use flyball_site::Overloaded;
 use flyball_sys::{clock, net};
 
+use crate::listener::Listener;
 use crate::shared_state::SharedState;
 
 /// How long it lasts once it was seen, in milliseconds: who waits then has gone in or away before
@@ -29,7 +29,7 @@ const LASTS_MS: u64 = 1_000;
 /// after a second.
 #[derive(Debug)]
 pub(crate) struct Overload {
-    listeners: Vec<Arc<OwnedFd>>,
+    listeners: Vec<Listener>,
     shared: Arc<SharedState>,
     /// Whose connections count: those of this generation, and of this process alone unless others
     /// read its sockets.
@@ -46,7 +46,7 @@ impl Overload {
     pub(crate) fn of(
         block: usize,
         places: usize,
-        listeners: &[Arc<OwnedFd>],
+        listeners: &[Listener],
         shares_listeners: bool,
         shared: &Arc<SharedState>,
     ) -> Overload {
@@ -73,7 +73,7 @@ impl Overload {
     }
 
     fn look(&self) -> bool {
-        let queues = self.listeners.iter().filter_map(|socket| net::accept_queue(&**socket).ok());
+        let queues = self.listeners.iter().filter_map(|socket| net::accept_queue(socket).ok());
         let (mut waiting, mut half_full) = (0, false);
         for (length, most) in queues {
             waiting += length;
@@ -116,7 +116,7 @@ mod tests {
         }
         shared.blocks.set_owner(3, Owner { generation: 6, worker: Some(0), process: 3 });
         let overload = Overload {
-            listeners: vec![Arc::new(listener)],
+            listeners: vec![listener.into()],
             shared,
             generation: 7,
             process: (!sharing).then_some(1),

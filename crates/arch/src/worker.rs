@@ -15,6 +15,7 @@ use crate::desk::Desk;
 use crate::kernel::net;
 use crate::kernel::signal::{Signal, Signals};
 use crate::links::Upstreams;
+use crate::listener::Listener;
 use crate::overload::Overload;
 use crate::rings::Rings;
 use crate::settings::Settings;
@@ -29,7 +30,7 @@ pub struct Worker {
     /// Its number, from 0.
     pub index: usize,
     /// The listening sockets that are its own, or shared with the other workers.
-    pub listeners: Vec<Arc<OwnedFd>>,
+    pub listeners: Vec<Listener>,
     /// Whether other processes read the same listening sockets.
     pub shares_listeners: bool,
     /// The settings.
@@ -159,7 +160,7 @@ impl Worker {
 
     /// How many connections wait at its sockets to be accepted.
     pub(crate) fn queued(&self) -> usize {
-        let queue = |listener: &Arc<OwnedFd>| net::accept_queue(&**listener).map_or(0, |(n, _)| n);
+        let queue = |listener: &Listener| net::accept_queue(listener).map_or(0, |(n, _)| n);
         self.listeners.iter().map(|listener| queue(listener) as usize).sum()
     }
 
@@ -169,7 +170,7 @@ impl Worker {
     pub fn leave_listeners(&self, order: Order) {
         if order == Order::Stop && self.leaving.stops_listening {
             for listener in &self.listeners {
-                net::stop_listening(&**listener);
+                net::stop_listening(listener);
             }
         }
         self.leaving.accepting.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -6,7 +6,7 @@ mod link;
 mod responder;
 mod timeline;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use flyball_http::h1::state::State;
@@ -30,6 +30,7 @@ use crate::context::Context;
 use crate::exchange::Exchange;
 use crate::needs::{Needs, Watch};
 use crate::order::Order;
+use crate::peer::Peer;
 use crate::window::{Mapped, SendWindow};
 
 /// One connection.
@@ -67,8 +68,8 @@ pub struct Connection {
 
 impl Connection {
     /// A connection that was accepted now.
-    pub fn new(peer: SocketAddr, cx: &Context) -> Connection {
-        let (client, told_by) = (peer.ip().to_canonical(), cx.clients.address);
+    pub fn new(peer: Peer, cx: &Context) -> Connection {
+        let (client, told_by) = (peer.address.ip().to_canonical(), cx.clients.address);
         // A proxy's connections are those of many clients.
         let is_proxy = told_by != ClientAddress::Peer && cx.clients.trusts(client);
         cx.account.opened();

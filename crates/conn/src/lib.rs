@@ -15,6 +15,7 @@ mod exchange;
 mod logged;
 mod needs;
 mod order;
+mod peer;
 mod times;
 mod window;
 
@@ -25,5 +26,6 @@ pub use context::{Account, Context, Tried};
 pub use logged::RequestLog;
 pub use needs::{Asks, LinkNeed, Needs, Watch};
 pub use order::Order;
+pub use peer::Peer;
 pub use times::Turn;
 pub use window::{Mapped, SEEN_HOLDS_MS, SendWindow};

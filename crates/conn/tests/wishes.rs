@@ -53,7 +53,7 @@ fn site() -> (TempDir, Context) {
 }
 
 fn accepted(cx: &mut Context) -> Connection {
-    let mut connection = Connection::new(SocketAddr::from(([192, 0, 2, 1], 1)), cx);
+    let mut connection = Connection::new(SocketAddr::from(([192, 0, 2, 1], 1)).into(), cx);
     connection.go_on(&mut Needs::default(), cx);
     connection
 }

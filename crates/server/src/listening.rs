@@ -2,14 +2,14 @@
 //! workers, so that no connection is lost in an accept queue while workers come and go.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_arch::Architecture;
 use flyball_arch::settings::Settings;
 use flyball_arch::share::{Share, cpu_of_worker};
 use flyball_arch::worker::BLOCKING_TICK_MS;
+use flyball_arch::{Architecture, Listener};
 use flyball_sys::net::{self, Address, ListenOptions};
 
 /// Seconds for which the kernel holds back a connection that sends nothing.
@@ -187,7 +187,7 @@ impl Listening {
         settings: &Settings,
         index: usize,
         workers: usize,
-    ) -> Vec<Arc<OwnedFd>> {
+    ) -> Vec<Listener> {
         let by_address = settings.by_address && architecture.honours(BY_ADDRESS);
         let sockets = self.bound.iter().enumerate().flat_map(|(number, bound)| {
             let of = bound.sockets.len();
@@ -198,7 +198,7 @@ impl Listening {
             };
             bound.sockets.iter().enumerate().filter(move |(at, _)| own(*at))
         });
-        sockets.map(|(_, socket)| Arc::clone(socket)).collect()
+        sockets.map(|(_, socket)| Listener::new(Arc::clone(socket), None)).collect()
     }
 }
 
@@ -206,7 +206,7 @@ impl Listening {
 ///
 /// # Errors
 /// When the kernel refuses an option, such as a congestion control that it does not have.
-pub(crate) fn listen(socket: &OwnedFd, settings: &Settings) -> io::Result<()> {
+pub(crate) fn listen(socket: impl AsFd, settings: &Settings) -> io::Result<()> {
     net::listen(
         socket,
         settings.backlog,

@@ -68,15 +68,7 @@ impl Certificate {
                 alternative_names(extensions, &mut names, &mut addresses)?;
             }
         }
-        Some(Certificate {
-            subject,
-            issuer,
-            serial,
-            not_before_s,
-            not_after_s,
-            names,
-            addresses,
-        })
+        Some(Certificate { subject, issuer, serial, not_before_s, not_after_s, names, addresses })
     }
 
     /// Whether it holds for a name in lower case: its own, or one of a label more than a wildcard

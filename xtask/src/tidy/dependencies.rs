@@ -92,6 +92,7 @@ const PRODUCT: &[Allowed] = &[
             ("flyball-observe", "what is counted, timed and logged"),
             ("flyball-site", "the answers to its asks"),
             ("flyball-sys", "types of descriptors, mappings and shared counters"),
+            ("flyball-tls", "what a connection's bytes are sealed by"),
         ],
     },
     Allowed {
@@ -103,6 +104,7 @@ const PRODUCT: &[Allowed] = &[
             ("flyball-observe", "what is counted, timed and logged"),
             ("flyball-site", "the answers to its asks"),
             ("flyball-sys", "the ways to wait"),
+            ("flyball-tls", "what a listening socket's connections speak"),
         ],
     },
     Allowed {

@@ -1,10 +1,9 @@
 //! One connection of an event loop: what it waits for, and what the loop does for it.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use flyball_conn::Connection;
+use flyball_conn::{Connection, Peer};
 use flyball_site::Plan;
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{Interest, Readiness};
@@ -46,7 +45,7 @@ impl Slot {
 
 pub(super) fn open_slot(
     socket: Owned,
-    peer: SocketAddr,
+    peer: Peer,
     desk: &mut Desk,
     slots: &mut Slots<Slot>,
     timers: &mut Timers,
@@ -166,7 +165,7 @@ mod tests {
             let (mut desk, mut slots, mut timers) =
                 (Desk::for_tests(), Slots::default(), Timers::new(0));
             let (socket, _client) = UnixStream::pair().unwrap();
-            let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+            let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 1)).into();
             let token = open_slot(socket.into(), peer, &mut desk, &mut slots, &mut timers);
             let mut mechanism = readiness::open(name).unwrap();
             let mut events = Vec::new();

@@ -104,7 +104,7 @@ mod tests {
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
         let tokens: Vec<Token> = sockets
             .into_iter()
-            .map(|socket| open_slot(socket.into(), peer, &mut desk, &mut slots, &mut timers))
+            .map(|socket| open_slot(socket.into(), peer.into(), &mut desk, &mut slots, &mut timers))
             .collect();
         let mut arranger = Arranger::new(order);
         for at in [0, 3] {

@@ -140,7 +140,7 @@ fn blocks(settings: Settings) {
     let mut thread = Thread::new(&crew, worker.desk());
     while !is_over() {
         match net::accept(&worker.listeners[0], false) {
-            Ok((socket, peer)) => thread.serve(&socket, peer),
+            Ok((socket, peer)) => thread.serve(&socket, peer.into()),
             Err(_) => pass(crate::worker::BLOCKING_TICK_MS),
         }
     }
@@ -169,7 +169,7 @@ fn stages(settings: Settings, random: &mut Random) {
         match random.below(5) {
             0 => {
                 if let Ok((socket, peer)) = net::accept(&worker.listeners[0], true) {
-                    let mut line = Line::new(socket, peer, 0, &poller.desk);
+                    let mut line = Line::new(socket, peer.into(), 0, &poller.desk);
                     line.ready.read = eager;
                     match eager {
                         true => poller.queue_for_read(line),

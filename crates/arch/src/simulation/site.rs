@@ -16,6 +16,7 @@ use super::random::Random;
 use crate::chunks::Chunks;
 use crate::kernel::signal::Signals;
 use crate::links::Upstreams;
+use crate::listener::Listener;
 use crate::rings::Rings;
 use crate::settings::{Events, SendMode, Settings};
 use crate::shared_state::SharedState;
@@ -124,7 +125,7 @@ pub(super) fn worker(settings: Settings, blocks: usize) -> (Worker, Arc<OwnedFd>
     let sites = Arc::clone(&content().sites);
     let worker = Worker {
         index: 0,
-        listeners: vec![Arc::clone(&listener)],
+        listeners: vec![Listener::new(Arc::clone(&listener), None)],
         shares_listeners: false,
         chunks: Chunks::of(&settings),
         settings: Arc::new(settings),

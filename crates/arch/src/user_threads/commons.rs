@@ -1,10 +1,9 @@
 //! What all user-level threads of a kernel thread have in common, and the one that runs owns.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-use flyball_conn::Connection;
+use flyball_conn::{Connection, Peer};
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_site::Plan;
@@ -95,7 +94,7 @@ pub(crate) struct Commons {
     /// The links of its threads.
     pub(super) links: Links,
     /// Connections that shall have a thread of their own.
-    pub(super) newborn: Vec<(Owned, SocketAddr)>,
+    pub(super) newborn: Vec<(Owned, Peer)>,
     /// Accepted connections that are not closed.
     open: usize,
     pub(super) accepting: Accepting,
@@ -143,7 +142,7 @@ impl Commons {
 
     /// Takes connections from a listening socket that was reported ready, at most accept-limit of
     /// them and only while it need not wait.
-    pub(crate) fn accept(&mut self, listener: usize, take: &mut Vec<(Owned, SocketAddr)>) {
+    pub(crate) fn accept(&mut self, listener: usize, take: &mut Vec<(Owned, Peer)>) {
         let start_ns = clock::monotonic_ns();
         let Some(socket) = self.worker.listeners.get(listener) else { return };
         let room = self.accepting.connections_max.saturating_sub(self.open);

@@ -2,10 +2,9 @@
 //! thread would block.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use flyball_conn::Connection;
+use flyball_conn::{Connection, Peer};
 use flyball_http::CloseReason;
 use flyball_site::Plan;
 use flyball_sys::owned::Owned;
@@ -39,12 +38,7 @@ struct Line {
 }
 
 /// Serves one connection to its end, which comes between two requests unless it `may_idle` there.
-pub(crate) fn serve_connection(
-    here: &mut Here<'_>,
-    socket: Owned,
-    peer: SocketAddr,
-    may_idle: bool,
-) {
+pub(crate) fn serve_connection(here: &mut Here<'_>, socket: Owned, peer: Peer, may_idle: bool) {
     let mut line = Line {
         connection: Connection::new(peer, &here.desk),
         socket,

@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 
+use flyball_conn::Peer;
 use flyball_http::h1::state::State;
 use flyball_observe::counters::Counter;
 use flyball_observe::standing::Standing;
@@ -164,7 +164,7 @@ impl Here<'_> {
     }
 
     /// Gives a connection a thread of its own.
-    pub(crate) fn spawn(&mut self, connections: &mut Vec<(Owned, SocketAddr)>) {
+    pub(crate) fn spawn(&mut self, connections: &mut Vec<(Owned, Peer)>) {
         self.newborn.append(connections);
     }
 }
@@ -194,16 +194,13 @@ pub(crate) struct Scheduler {
     timers: Timers,
     events: Vec<Event>,
     /// What the thread of a connection does.
-    newborn: fn(&mut Here<'_>, Owned, SocketAddr),
+    newborn: fn(&mut Here<'_>, Owned, Peer),
 }
 
 impl Scheduler {
     /// A scheduler of threads, with the order and the stacks that are set. `newborn` is the life of
     /// a thread that is spawned for a connection.
-    pub(crate) fn new(
-        settings: &Settings,
-        newborn: fn(&mut Here<'_>, Owned, SocketAddr),
-    ) -> Scheduler {
+    pub(crate) fn new(settings: &Settings, newborn: fn(&mut Here<'_>, Owned, Peer)) -> Scheduler {
         Scheduler {
             threads: Slots::default(),
             stacks: Stacks::new(settings.knot_stack_bytes, SPARE_STACKS_MAX),

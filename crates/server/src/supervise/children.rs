@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
+use flyball_arch::Listener;
 use flyball_arch::chunks::Chunks;
 use flyball_arch::descriptors::connections_that_fit;
 use flyball_arch::end::End;
@@ -318,7 +319,7 @@ impl Master {
         ready
     }
 
-    fn listeners_of(&self, index: usize) -> Vec<Arc<OwnedFd>> {
+    fn listeners_of(&self, index: usize) -> Vec<Listener> {
         let Generation { architecture, workers, .. } = self.generation;
         self.server.listening.of_worker(architecture, &self.server.setup.settings, index, workers)
     }

@@ -31,9 +31,9 @@
 //! **Kernel needs**: eventfd, preadv2 with RWF_NOWAIT (4.14), and the chosen event mechanism.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
+use flyball_conn::Peer;
 use flyball_sys::owned::Owned;
 use flyball_sys::sandbox::Calls;
 use flyball_sys::user_thread::stacks_max;
@@ -125,7 +125,7 @@ fn serve(here: &mut Here<'_>) {
 
 /// Parks until a connection can be accepted, then takes more while that need not wait and the
 /// accept-limit allows. False when the worker accepts nothing any more.
-fn accept_batch(here: &mut Here<'_>, batch: &mut Vec<(Owned, SocketAddr)>) -> bool {
+fn accept_batch(here: &mut Here<'_>, batch: &mut Vec<(Owned, Peer)>) -> bool {
     while batch.is_empty() {
         if here.order.is_some() {
             return false;

@@ -278,7 +278,7 @@ impl Group {
         let room = (connections_that_fit(settings) / self.processes.len()).max(1);
         Worker {
             index,
-            listeners: own.map(|(_, listener)| Arc::clone(listener)).collect(),
+            listeners: own.map(|(_, listener)| listener.clone()).collect(),
             shares_listeners: self.processes.len() > self.partitions,
             settings: Arc::clone(settings),
             sites: Arc::clone(sites),

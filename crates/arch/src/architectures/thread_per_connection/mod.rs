@@ -24,12 +24,12 @@
 
 use std::cell::OnceCell;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Scope};
 
+use flyball_conn::Peer;
 use flyball_http::CloseReason;
 use flyball_site::SharedCaches;
 use flyball_sys::owned::Owned;
@@ -137,7 +137,7 @@ fn start<'scope, 'env>(
     desks: &'scope Desks<'scope>,
     stack_bytes: usize,
     socket: Owned,
-    peer: SocketAddr,
+    peer: Peer,
 ) -> io::Result<()> {
     let thread = Thread::new(crew, desks.lend());
     let life = move || serve(thread, desks, &socket, peer);
@@ -145,7 +145,7 @@ fn start<'scope, 'env>(
 }
 
 /// The life of a connection's thread.
-fn serve(mut thread: Thread<'_>, desks: &Desks<'_>, socket: &Owned, peer: SocketAddr) {
+fn serve(mut thread: Thread<'_>, desks: &Desks<'_>, socket: &Owned, peer: Peer) {
     thread.serve(socket, peer);
     desks.take_back(thread.into_desk());
 }
@@ -230,7 +230,7 @@ const SIGNALS: u64 = 0;
 const CHANGED: u64 = 1;
 const LISTENERS: u64 = 2;
 
-impl<'a, S: FnMut(Owned, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
+impl<'a, S: FnMut(Owned, Peer) -> io::Result<()>> Acceptor<'a, S> {
     fn new(
         worker: &'a Worker,
         crew: &'a Crew<'a>,
@@ -306,7 +306,7 @@ impl<'a, S: FnMut(Owned, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
                 }
             })
         };
-        let mut ended = worker.listeners.iter().map(|listener| accept(&**listener));
+        let mut ended = worker.listeners.iter().map(|listener| accept(listener));
         let stopped = ended.find(|ended| *ended != Ended::Drained);
         if let Some(error) = places.failed.into_inner() {
             self.desk.tally.closed(CloseReason::SocketError);

@@ -3,11 +3,10 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use flyball_conn::{Connection, Needs};
+use flyball_conn::{Connection, Needs, Peer};
 use flyball_http::CloseReason;
 use flyball_site::{Ask, Plan};
 use flyball_sys::disk::{Done, Op};
@@ -119,7 +118,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    fn new(socket: Owned, peer: SocketAddr, desk: &Desk) -> Slot {
+    fn new(socket: Owned, peer: Peer, desk: &Desk) -> Slot {
         Slot {
             socket: Arc::new(socket),
             connection: Connection::new(peer, desk),
@@ -304,7 +303,7 @@ impl Requests {
     /// Takes a new connection in: its first atom is done at once.
     pub(crate) fn open(
         &mut self,
-        (socket, peer): (Owned, SocketAddr),
+        (socket, peer): (Owned, Peer),
         desk: &mut Desk,
         callbacks: &mut Callbacks,
     ) {

@@ -96,7 +96,7 @@ impl Accepts {
         };
         for at in 0..self.listeners.len() {
             let token = LISTENERS + 2 * at as u64;
-            let socket = &worker.listeners[at];
+            let socket = worker.listeners[at].socket();
             if self.listeners[at].repeating {
                 if !repeats && !self.listeners[at].cancelled {
                     self.listeners[at].cancelled = true;
@@ -147,11 +147,15 @@ impl Accepts {
         chosen
     }
 
+    /// The listening socket whose accept has this token.
+    pub(crate) fn listener_of(token: u64) -> usize {
+        (token.saturating_sub(LISTENERS) / 2) as usize
+    }
+
     /// One completed, and goes on by itself or not.
     pub(crate) fn completed(&mut self, token: u64, more: bool) {
-        let at = token.saturating_sub(LISTENERS);
-        let Some(listener) = self.listeners.get_mut((at / 2) as usize) else { return };
-        match (more, at % 2) {
+        let Some(listener) = self.listeners.get_mut(Accepts::listener_of(token)) else { return };
+        match (more, token.saturating_sub(LISTENERS) % 2) {
             (true, _) => {}
             (false, 0) => (listener.repeating, listener.cancelled) = (false, false),
             (false, _) => listener.singles -= 1,

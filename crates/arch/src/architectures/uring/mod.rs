@@ -229,7 +229,9 @@ impl Loop {
             Ok(socket) => {
                 self.accepts.resume();
                 self.desk.tally.add(Counter::Accepted, 1);
-                let token = self.slots.insert(self.operations.slot(socket, &self.desk));
+                let listener = &self.worker.listeners[Accepts::listener_of(token)];
+                let slot = self.operations.slot(socket, listener, &self.desk);
+                let token = self.slots.insert(slot);
                 self.drive(token);
             }
             Err(error) if uring::is_undone(&error) => {}

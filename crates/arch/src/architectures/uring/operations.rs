@@ -18,6 +18,7 @@ use crate::kernel::uring::{
     self, Completion, Features, Lent, Mode, Outgoing, Received, Ring, Socket, Then,
 };
 use crate::links::{Links, LinksOf, link};
+use crate::listener::Listener;
 use crate::pool::BlockingPool;
 use crate::settings::CompletionOrder;
 use crate::slots::{FIRST_RESERVED, Token};
@@ -76,8 +77,9 @@ impl Operations {
         }
     }
 
-    pub(crate) fn slot(&self, socket: Socket, desk: &Desk) -> Slot {
-        let connection = Connection::new(self.ring.peer_address(&socket), desk);
+    pub(crate) fn slot(&self, socket: Socket, listener: &Listener, desk: &Desk) -> Slot {
+        let peer = listener.peer(self.ring.peer_address(&socket));
+        let connection = Connection::new(peer, desk);
         Slot::new(socket, connection)
     }
 

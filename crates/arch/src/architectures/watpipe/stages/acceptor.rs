@@ -1,11 +1,11 @@
 //! The thread that accepts for one partition.
 
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
+use flyball_conn::Peer;
 use flyball_observe::histogram::Timing;
 use flyball_sys::error_log::Level;
 use flyball_sys::owned::Owned;
@@ -15,6 +15,7 @@ use flyball_sys::{net, say};
 use super::pipeline::{Pipeline, Thread};
 use crate::accept::{self, AcceptPolicy, Ended};
 use crate::limits::ACCEPT_PAUSE_MS;
+use crate::listener::Listener;
 use crate::settings::AcceptLimit;
 use crate::worker::{Order, Worker};
 
@@ -23,7 +24,7 @@ const WAKE: u64 = u64::MAX;
 
 /// What only the acceptor of a partition uses.
 pub(crate) struct Acceptor {
-    listeners: Vec<Arc<OwnedFd>>,
+    listeners: Vec<Listener>,
     partition: usize,
     mechanism: Box<dyn Readiness>,
     policy: AcceptPolicy,
@@ -63,7 +64,7 @@ impl Acceptor {
     pub(crate) fn turn(
         &mut self,
         thread: &mut Thread,
-        take: impl Fn(&mut Thread, Owned, SocketAddr),
+        take: impl Fn(&mut Thread, Owned, Peer),
     ) -> io::Result<bool> {
         let pipeline = Arc::clone(&thread.pipeline);
         self.mechanism
@@ -110,7 +111,7 @@ impl Acceptor {
         &mut self,
         listener: usize,
         thread: &mut Thread,
-        take: impl Fn(&mut Thread, Owned, SocketAddr),
+        take: impl Fn(&mut Thread, Owned, Peer),
     ) -> Ended {
         let pipeline = Arc::clone(&thread.pipeline);
         let nonblocking = !thread.desk.settings.send_blocking;
@@ -136,7 +137,7 @@ impl Acceptor {
 
     /// How many connections wait at its sockets.
     fn waiting(&self) -> usize {
-        let queue = |listener: &Arc<OwnedFd>| net::accept_queue(&**listener).map_or(0, |(n, _)| n);
+        let queue = |listener: &Listener| net::accept_queue(listener).map_or(0, |(n, _)| n);
         self.listeners.iter().map(|listener| queue(listener) as usize).sum()
     }
 

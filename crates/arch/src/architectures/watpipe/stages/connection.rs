@@ -1,9 +1,8 @@
 //! A connection that moves from stage to stage. Whoever has it owns it: there is no lock.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
-use flyball_conn::Connection;
+use flyball_conn::{Connection, Peer};
 use flyball_observe::standing::{Standing, StateChanges};
 use flyball_site::Plan;
 use flyball_sys::owned::Owned;
@@ -45,7 +44,7 @@ const _: () = {
 
 impl Line {
     /// One that was accepted now.
-    pub(crate) fn new(socket: Owned, peer: SocketAddr, partition: usize, desk: &Desk) -> Line {
+    pub(crate) fn new(socket: Owned, peer: Peer, partition: usize, desk: &Desk) -> Line {
         Line {
             socket,
             connection: Connection::new(peer, desk),

@@ -358,7 +358,7 @@ mod tests {
     /// A connection over a pair of sockets, and its other end.
     fn line(desk: &Desk) -> (Line, UnixStream) {
         let (near, far) = UnixStream::pair().unwrap();
-        let peer = ([127, 0, 0, 1], 1).into();
+        let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 1)).into();
         (Line::new(near.into(), peer, 0, desk), far)
     }
 
