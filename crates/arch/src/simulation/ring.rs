@@ -1,5 +1,5 @@
 //! A simulated ring: operations complete late, in any order and in parts, and the memory that the
-//! kernel uses is poisoned as soon as it is given back. Without a world it polls on a real one.
+//! kernel uses is poisoned as soon as it is given back.
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
@@ -169,7 +169,6 @@ struct Flight {
 /// A ring.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    real: Option<machine::Ring>,
     features: Features,
     flights: Vec<Flight>,
     /// All memory that was ever lent.
@@ -186,11 +185,8 @@ impl Ring {
         machine::Ring::probe()
     }
 
-    pub(crate) fn new(entries: u32, mode: Mode) -> io::Result<Ring> {
-        let is_simulated = with(|_| ()).is_some();
-        let real = (!is_simulated).then(|| machine::Ring::new(entries, mode)).transpose()?;
+    pub(crate) fn new(_: u32, _: Mode) -> io::Result<Ring> {
         Ok(Ring {
-            real,
             features: Features::NONE,
             flights: Vec::new(),
             memory: Vec::new(),
@@ -231,10 +227,7 @@ impl Ring {
     }
 
     pub(crate) fn poll(&mut self, socket: Arc<Owned>, token: u64, interest: Interest) {
-        match &mut self.real {
-            Some(real) => real.poll(socket, token, interest),
-            None => self.start_poll(socket, token, interest, false),
-        }
+        self.start_poll(socket, token, interest, false);
     }
 
     pub(crate) fn poll_room(&mut self, socket: Arc<Owned>, token: u64) {
@@ -256,9 +249,6 @@ impl Ring {
     }
 
     pub(crate) fn cancel(&mut self, token: u64) {
-        if let Some(real) = &mut self.real {
-            return real.cancel(token);
-        }
         self.cancel_all(|flight| {
             let is_held = match &flight.doing {
                 Doing::Receive { own, .. } => *own,
@@ -437,15 +427,6 @@ impl Ring {
         found: &mut Vec<(u64, Completion)>,
         timeout_ms: u64,
     ) -> io::Result<()> {
-        if let Some(real) = &mut self.real {
-            let mut completions = Vec::new();
-            real.wait(&mut completions, timeout_ms)?;
-            found.extend(completions.into_iter().map(|(token, completion)| match completion {
-                machine::Completion::Ready(ready, more) => (token, Completion::Ready(ready, more)),
-                other => panic!("only polls go to the machine's ring, not {other:?}"),
-            }));
-            return Ok(());
-        }
         with(|world| {
             world.called();
             world.look();
