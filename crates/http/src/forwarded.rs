@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::field::Name;
 use crate::network::Network;
+use crate::quality::outside_quotes;
 use crate::request::Request;
 
 /// Most proxies in a row that are looked through.
@@ -107,20 +108,10 @@ impl<'a> Split<'a> {
 
     /// Where the next separator is.
     fn end(&self, rest: &[u8]) -> Option<usize> {
-        if !self.quotes {
-            return memchr::memchr(self.separator, rest);
+        match self.quotes {
+            true => outside_quotes(rest, self.separator),
+            false => memchr::memchr(self.separator, rest),
         }
-        let (mut quoted, mut escaped) = (false, false);
-        rest.iter().position(|&byte| {
-            if escaped {
-                escaped = false;
-            } else if quoted && byte == b'\\' {
-                escaped = true;
-            } else if byte == b'"' {
-                quoted = !quoted;
-            }
-            byte == self.separator && !quoted
-        })
     }
 }
 

@@ -75,22 +75,25 @@ impl<'a> Iterator for Unquoted<'a> {
 
     fn next(&mut self) -> Option<&'a [u8]> {
         let rest = self.rest?;
-        let (mut quoted, mut escaped) = (false, false);
-        for (at, &byte) in rest.iter().enumerate() {
-            if escaped {
-                escaped = false;
-            } else if quoted && byte == b'\\' {
-                escaped = true;
-            } else if byte == b'"' {
-                quoted = !quoted;
-            } else if byte == self.separator && !quoted {
-                self.rest = Some(&rest[at + 1..]);
-                return Some(&rest[..at]);
-            }
-        }
-        self.rest = None;
-        Some(rest)
+        let at = outside_quotes(rest, self.separator);
+        self.rest = at.map(|at| &rest[at + 1..]);
+        Some(&rest[..at.unwrap_or(rest.len())])
     }
+}
+
+/// Where the first separator is that does not stand within quotes.
+pub(crate) fn outside_quotes(bytes: &[u8], separator: u8) -> Option<usize> {
+    let (mut quoted, mut escaped) = (false, false);
+    bytes.iter().position(|&byte| {
+        if escaped {
+            escaped = false;
+        } else if quoted && byte == b'\\' {
+            escaped = true;
+        } else if byte == b'"' {
+            quoted = !quoted;
+        }
+        byte == separator && !quoted
+    })
 }
 
 #[cfg(test)]
