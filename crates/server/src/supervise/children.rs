@@ -130,6 +130,17 @@ pub(super) fn name(role: Role) -> String {
     }
 }
 
+/// The code that a child of this role exits with, which says why it failed.
+fn exit_code(role: Role, ended: io::Result<()>) -> i32 {
+    match ended {
+        Ok(()) => 0,
+        Err(error) => {
+            say!(Level::Error, "{}: {error}", name(role));
+            1
+        }
+    }
+}
+
 impl Master {
     /// Forks one child.
     pub(super) fn start(&mut self, at: usize) -> io::Result<()> {
@@ -176,14 +187,7 @@ impl Master {
                     }
                     Role::Log | Role::Spawner => Ok(()),
                 });
-                let code = match ended {
-                    Ok(()) => 0,
-                    Err(error) => {
-                        say!(Level::Error, "{}: {error}", name(role));
-                        1
-                    }
-                };
-                process::exit_now(code)
+                process::exit_now(exit_code(role, ended))
             }
         }
     }
@@ -215,13 +219,7 @@ impl Master {
             let written = self
                 .begin_child(Role::Log, master, &appender.paths())
                 .and_then(|()| appender.run(&ways, &self.shared.blocks, self.children[at].block));
-            written.map_or_else(
-                |error| {
-                    say!(Level::Error, "{}: {error}", name(Role::Log));
-                    1
-                },
-                |()| 0,
-            )
+            exit_code(Role::Log, written)
         })?;
         self.children[at].started(process);
         Ok(())
@@ -302,13 +300,8 @@ impl Master {
         };
         let (master, way) = (process::own_id(), spawner.renew()?);
         let process = process::fork_holding(&[way.as_fd()], || {
-            match self.begin_child(Role::Spawner, master, &[]).and_then(|()| spawner.run(&way)) {
-                Ok(()) => 0,
-                Err(error) => {
-                    say!(Level::Error, "{}: {error}", name(Role::Spawner));
-                    1
-                }
-            }
+            let ran = self.begin_child(Role::Spawner, master, &[]).and_then(|()| spawner.run(&way));
+            exit_code(Role::Spawner, ran)
         })?;
         drop(way);
         self.children[at].started(process);
