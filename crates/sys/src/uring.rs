@@ -7,6 +7,7 @@ mod buffers;
 mod completions;
 mod features;
 mod files;
+mod links;
 mod outgoing;
 mod registered;
 mod restrictions;
@@ -61,6 +62,8 @@ enum Held {
     Connect { _listener: Arc<OwnedFd>, direct: bool },
     Receive { buffer: Vec<u8> },
     Send { outgoing: Box<Outgoing> },
+    LinkReceive { _link: Arc<Owned>, buffer: Option<Vec<u8>> },
+    LinkSend { _link: Arc<Owned>, outgoing: Box<Outgoing> },
     Open { _root: Arc<OwnedFd>, _path: CString, _how: Box<OpenHow> },
     Stat { _file: Arc<Descriptor>, statx: Box<MaybeUninit<Statx>> },
     Read { _file: Arc<Descriptor>, buffer: Vec<u8> },
@@ -350,7 +353,7 @@ impl Ring {
         completions.append(early);
         for entry in ring.completion() {
             match Kind::of(entry.user_data()) {
-                None => complete(flights, free, &entry, completions),
+                None => complete(flights, free, buffers.as_mut(), &entry, completions),
                 Some(kind) => complete_unheld(kind, buffers.as_mut(), &entry, completions),
             }
         }

@@ -82,6 +82,7 @@ impl Kind {
 pub(super) fn complete(
     flights: &mut [Option<Flight>],
     free: &mut Vec<u32>,
+    buffers: Option<&mut Buffers>,
     entry: &cqueue::Entry,
     completions: &mut Vec<(u64, Completion)>,
 ) {
@@ -113,6 +114,14 @@ pub(super) fn complete(
             debug_assert_eq!(token, outgoing.token);
             let closed = outgoing.closes && result.as_ref().is_ok_and(|n| *n == outgoing.len());
             Completion::Sent(outgoing, result, closed)
+        }
+        Held::LinkSend { outgoing, .. } => Completion::Sent(outgoing, result, false),
+        Held::LinkReceive { buffer: Some(buffer), .. } => {
+            let received = result.map(|len| Received { place: Place::Own(buffer), len });
+            Completion::Received(received, false)
+        }
+        Held::LinkReceive { buffer: None, .. } => {
+            Completion::Received(provided(buffers, entry), false)
         }
         Held::Open { .. } => Completion::Disk(Done::Opened(own(result).map(Descriptor::from))),
         Held::Stat { statx, .. } => Completion::Disk(Done::Stamped(result.map(|_| {
@@ -146,24 +155,27 @@ pub(super) fn complete_unheld(
         }
         Kind::Shut => Completion::Shut,
         Kind::Receive => {
-            let provided = cqueue::buffer_select(entry.flags());
-            let received = match (result_of(entry), provided) {
-                (Ok(len), Some(id)) => Ok(Received { place: Place::Provided(id), len }),
-                (Ok(len), None) => {
-                    debug_assert_eq!(len, 0);
-                    Ok(Received { place: Place::Nowhere, len: 0 })
-                }
-                (Err(error), provided) => {
-                    if let (Some(id), Some(buffers)) = (provided, buffers) {
-                        buffers.give(id);
-                    }
-                    Err(error)
-                }
-            };
-            Completion::Received(received, cqueue::more(entry.flags()))
+            Completion::Received(provided(buffers, entry), cqueue::more(entry.flags()))
         }
     };
     completions.push((token, completion));
+}
+
+/// What a receive has put into a buffer that the kernel took for it.
+fn provided(buffers: Option<&mut Buffers>, entry: &cqueue::Entry) -> io::Result<Received> {
+    match (result_of(entry), cqueue::buffer_select(entry.flags())) {
+        (Ok(len), Some(id)) => Ok(Received { place: Place::Provided(id), len }),
+        (Ok(len), None) => {
+            debug_assert_eq!(len, 0);
+            Ok(Received { place: Place::Nowhere, len: 0 })
+        }
+        (Err(error), taken) => {
+            if let (Some(id), Some(buffers)) = (taken, buffers) {
+                buffers.give(id);
+            }
+            Err(error)
+        }
+    }
 }
 
 fn result_of(entry: &cqueue::Entry) -> io::Result<usize> {

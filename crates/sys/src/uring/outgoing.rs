@@ -9,6 +9,9 @@ use super::Lent;
 /// Segments shorter than this are copied: that is cheaper than to keep hold of them.
 pub const COPIED_BYTES_MAX: usize = 2048;
 
+/// Bytes of memory for copies that is kept for reuse.
+const SPARE_BYTES_MAX: usize = 16 * 1024;
+
 /// What one send carries.
 #[derive(Default)]
 pub struct Outgoing {
@@ -83,6 +86,7 @@ impl Outgoing {
 
     pub(super) fn clear(&mut self) {
         self.copied.clear();
+        self.copied.shrink_to(SPARE_BYTES_MAX);
         self.parts.clear();
         self.slices.clear();
         self.message = None;

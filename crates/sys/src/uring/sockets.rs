@@ -120,10 +120,15 @@ impl Ring {
     }
 
     fn receive_into_own(&mut self, socket: &Socket, token: u64) {
-        let mut buffer = self.spare_buffers.pop().unwrap_or_else(|| vec![0; RECEIVE_BYTES]);
+        let mut buffer = self.own_buffer();
         let len = buffer.len() as u32;
         let entry = opcode::Recv::new(socket.fd(), buffer.as_mut_ptr(), len).build();
         self.start(entry.flags(fixed(socket.direct)), token, Held::Receive { buffer });
+    }
+
+    /// Memory that a receive brings along.
+    pub(super) fn own_buffer(&mut self) -> Vec<u8> {
+        self.spare_buffers.pop().unwrap_or_else(|| vec![0; RECEIVE_BYTES])
     }
 
     pub(super) fn keep_buffer(&mut self, buffer: Vec<u8>) {
