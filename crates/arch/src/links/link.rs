@@ -30,6 +30,8 @@ pub(crate) struct Link {
     pub(crate) hangup: bool,
     /// Where the loop watches it, which tells of each change then.
     pub(crate) watched: Option<Token>,
+    /// Where a ring knows it that moves its bytes by operations.
+    pub(crate) operated: Option<Token>,
     /// A stage's event mechanism knows it, and tells of it each time that it is armed.
     pub(crate) armed: bool,
     /// A thread may wait in the receive: what it is told next is told as long as that is there.
@@ -69,8 +71,8 @@ impl Link {
 
     fn new(socket: Arc<Owned>, end: End) -> Box<Link> {
         let (read, write, hangup, watched) = (false, true, false, None);
-        let (armed, blocks) = (false, false);
-        Box::new(Link { socket, end, read, write, hangup, watched, armed, blocks })
+        let (operated, armed, blocks) = (None, false, false);
+        Box::new(Link { socket, end, read, write, hangup, watched, operated, armed, blocks })
     }
 
     /// The server that it leads to.
@@ -187,6 +189,12 @@ pub(crate) trait Pool {
         {
             shared.keep(upstream, &link.socket);
         }
+    }
+
+    /// Moves bytes between a connection and the server of its link, where no calls do that: whether
+    /// it could.
+    fn moves(&mut self, _: &mut Link, _: Interest, _: &mut Connection) -> Option<Moved> {
+        None
     }
 
     /// A turn begins: what is known of the link that is waited for.
@@ -363,8 +371,13 @@ pub(crate) fn moves(
     (upstreams, cx): (&Upstreams, &Context),
 ) -> Moved {
     let Some(link) = held else { return Moved::Nothing };
-    if !matches!(link.end, End::Server(_, At::Queue(_))) {
-        return link.moves(interest, connection, may_receive);
+    match &link.end {
+        End::Server(_, At::Queue(_)) => {}
+        End::Server(..) => {
+            let moved = pool.moves(link, interest, connection);
+            return moved.unwrap_or_else(|| link.moves(interest, connection, may_receive));
+        }
+        End::Program(_) | End::Timer(_) => return link.moves(interest, connection, may_receive),
     }
     match link.read && take_turn(pool, held, connection, (upstreams, cx)) {
         true => Moved::Received,

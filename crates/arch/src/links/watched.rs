@@ -12,6 +12,7 @@ use flyball_sys::readiness::{Event, Interest, Readiness};
 
 use super::link::{Held, Link, Pool};
 use super::shared::Upstreams;
+use super::users::{Resting, Used, User};
 use crate::awaited::Awaited;
 use crate::kernel::net;
 use crate::kernel::uring::{self, Ring};
@@ -106,15 +107,6 @@ struct Watched {
     told: Event,
 }
 
-/// Who has a link.
-#[derive(Debug)]
-enum User {
-    /// A connection.
-    Connection(Token),
-    /// None: it is at rest.
-    None(Box<Link>),
-}
-
 /// What the event mechanism is to be told at the end of a turn.
 #[derive(Debug)]
 enum News {
@@ -130,9 +122,7 @@ enum News {
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     table: Slots<Watched>,
-    /// Those at rest, the one that was used last at the end: the others grow old and are closed by
-    /// the server. Some may have ended.
-    resting: Vec<Token>,
+    resting: Resting,
     news: Vec<News>,
     /// None is kept any more.
     is_closing: bool,
@@ -296,7 +286,7 @@ impl Links {
                     let socket = Arc::clone(&link.socket);
                     let user = User::None(link);
                     let token = self.add(&socket, user, Interest::READ, teller);
-                    self.resting.extend(token);
+                    token.into_iter().for_each(|token| self.resting.push(token));
                 }
             }
         }
@@ -319,20 +309,11 @@ impl Links {
     /// Closes those at rest, and keeps none any more: each holds a process of its server.
     pub(crate) fn close(&mut self, teller: &mut (impl Teller + ?Sized)) {
         self.is_closing = true;
-        for token in std::mem::take(&mut self.resting) {
+        for token in self.resting.take_all() {
             if let Some(Watched { user: User::None(link), .. }) = self.table.remove(token) {
                 teller.forget(&link.socket, token.bits() | LINK);
             }
         }
-    }
-
-    /// How many are at rest that lead there.
-    fn resting_at(&mut self, upstream: &Arc<Upstream>) -> usize {
-        let Links { table, resting, .. } = self;
-        resting.retain(|token| table.find(*token).is_some());
-        let leads_there =
-            |token: &&Token| table.find(**token).is_some_and(|one| one.link_to(upstream).is_some());
-        resting.iter().filter(leads_there).count()
     }
 }
 
@@ -341,15 +322,11 @@ impl Watched {
     fn may_rest(&self) -> bool {
         !self.told.read && !self.told.hangup
     }
+}
 
-    /// The link, if it is at rest and leads there.
-    fn link_to(&self, upstream: &Arc<Upstream>) -> Option<&Link> {
-        match &self.user {
-            User::None(link) if link.upstream().is_some_and(|one| Arc::ptr_eq(one, upstream)) => {
-                Some(link)
-            }
-            _ => None,
-        }
+impl Used for Watched {
+    fn user(&mut self) -> &mut User {
+        &mut self.user
     }
 }
 
@@ -368,7 +345,8 @@ impl LinksOf<'_> {
         // Of one that was never watched all that it holds is told once it is.
         let may_rest = !link.hangup && watched.is_none_or(|one| link.is_quiet() && one.may_rest());
         let keeps = keeps && may_rest && !links.is_closing;
-        let has_room = |one: &Arc<Upstream>| links.resting_at(one) < one.bounds().idle_max;
+        let Links { table, resting, .. } = links;
+        let has_room = |one: &Arc<Upstream>| resting.count(table, one) < one.bounds().idle_max;
         if !keeps || !link.upstream().is_some_and(has_room) {
             if let Some(token) = token {
                 links.table.remove(token);
@@ -396,19 +374,9 @@ impl LinksOf<'_> {
 impl Pool for LinksOf<'_> {
     fn take(&mut self, upstream: &Arc<Upstream>, _: &Upstreams) -> Held {
         let Links { table, resting, .. } = &mut *self.links;
-        let at = resting.iter().rposition(|token| {
-            table.find(*token).is_some_and(|one| one.link_to(upstream).is_some())
-        })?;
-        let token = resting.remove(at);
-        let watched = table.find(token)?;
-        let user = std::mem::replace(&mut watched.user, User::Connection(self.connection));
-        match user {
-            User::None(mut link) => {
-                (link.watched, link.write) = (Some(token), true);
-                Some(link)
-            }
-            User::Connection(_) => None,
-        }
+        let (token, mut link) = resting.take(table, upstream, self.connection)?;
+        (link.watched, link.write) = (Some(token), true);
+        Some(link)
     }
 
     fn leave(&mut self, held: &mut Held, keeps: bool, _: &Upstreams) {

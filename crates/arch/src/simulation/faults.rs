@@ -13,6 +13,9 @@ pub(super) enum Fault {
     LostWakeUp,
     /// A buffer is given back while it is being sent.
     GivenBackEarly,
+    /// Memory of a link is given back before the server has what is sent, or its connection what
+    /// came.
+    LinkGivenBackEarly,
     /// A link at rest is closed by an event that says nothing of it.
     ClosesGoodLink,
     /// A plan comes back to another connection that waits for one.
@@ -38,6 +41,11 @@ impl Fault {
     /// Whether a buffer is given back before it may be.
     pub(super) fn gives_back_early(self, random: &mut Random) -> bool {
         self == Fault::GivenBackEarly && random.one_in(ONE_IN)
+    }
+
+    /// Whether that of a link is.
+    pub(super) fn gives_link_back_early(self, random: &mut Random) -> bool {
+        self == Fault::LinkGivenBackEarly && random.one_in(ONE_IN)
     }
 
     /// Whether a link at rest is closed.

@@ -22,7 +22,7 @@ use super::world::{Source, World, with};
 const POISON: u8 = 0xdb;
 
 /// Bytes of a buffer for input.
-const RECEIVE_BYTES: usize = 512;
+pub(crate) const RECEIVE_BYTES: usize = 512;
 
 /// Buffers that the kernel takes from when input comes.
 const PROVIDED: usize = 2;
@@ -104,6 +104,24 @@ impl Outgoing {
         }
     }
 
+    /// Its bytes are given back.
+    fn poison(&mut self) {
+        for part in &mut self.0 {
+            if let Part::Bytes(bytes) = part {
+                bytes.fill(POISON);
+            }
+        }
+    }
+
+    /// The bytes of what is no piece.
+    fn bytes(&self) -> Vec<u8> {
+        let bytes = |part: &Part| match part {
+            Part::Bytes(bytes) => bytes.clone(),
+            Part::Piece(..) => Vec::new(),
+        };
+        self.0.iter().flat_map(bytes).collect()
+    }
+
     pub(crate) fn len(&self) -> usize {
         let len = |part: &Part| match part {
             Part::Bytes(bytes) => bytes.len(),
@@ -129,6 +147,15 @@ enum Doing {
         outgoing: Box<Outgoing>,
         sent: usize,
         closes: bool,
+    },
+    /// The same on a link, which it holds.
+    LinkReceive {
+        link: Arc<Owned>,
+        own: bool,
+    },
+    LinkSend {
+        link: Arc<Owned>,
+        outgoing: Box<Outgoing>,
     },
     Disk(Op),
     Read {
@@ -318,6 +345,18 @@ impl Ring {
         closes
     }
 
+    pub(crate) fn receive_on(&mut self, link: &Arc<Owned>, brings: bool, token: u64) {
+        let own = brings || !self.features.provided;
+        self.start(token, Doing::LinkReceive { link: Arc::clone(link), own });
+    }
+
+    pub(crate) fn send_on(&mut self, link: &Arc<Owned>, mut outgoing: Box<Outgoing>, token: u64) {
+        if with(|world| world.fault.gives_link_back_early(&mut world.random)) == Some(true) {
+            outgoing.poison();
+        }
+        self.start(token, Doing::LinkSend { link: Arc::clone(link), outgoing });
+    }
+
     pub(crate) fn shut_write(&mut self, socket: &Socket, token: u64) -> bool {
         drop(super::kernel::net::shutdown_write(&*socket.near));
         if socket.direct {
@@ -501,7 +540,10 @@ impl Ring {
         let error = || io::Error::from_raw_os_error(ECANCELED);
         let completion = match std::mem::replace(doing, Doing::Accept { again: false }) {
             Doing::Accept { .. } => Completion::Connected(Err(error()), false),
-            Doing::Receive { .. } => Completion::Received(Err(error()), false),
+            Doing::Receive { .. } | Doing::LinkReceive { .. } => {
+                Completion::Received(Err(error()), false)
+            }
+            Doing::LinkSend { outgoing, .. } => Completion::Sent(outgoing, Err(error()), false),
             Doing::Send { outgoing, sent, .. } => {
                 let sent = if sent > 0 { Ok(sent) } else { Err(error()) };
                 Completion::Sent(outgoing, sent, false)
@@ -536,6 +578,8 @@ impl Ring {
                 Some((Completion::Received(received, more), more))
             }
             Doing::Send { .. } => self.send_now(doing, world),
+            Doing::LinkReceive { link, own } => self.receive_on_link(link, *own, world),
+            Doing::LinkSend { link, outgoing } => send_on_link(link, outgoing, world),
             Doing::Disk(_) => {
                 let Doing::Disk(op) = std::mem::replace(doing, Doing::Accept { again: false })
                 else {
@@ -581,6 +625,22 @@ impl Ring {
                 Some((completion, false))
             }
         }
+    }
+
+    fn receive_on_link(
+        &mut self,
+        link: &Owned,
+        own: bool,
+        world: &mut World,
+    ) -> Option<(Completion, bool)> {
+        let Source::Line(at) = world.source(link.as_raw_fd())? else { return None };
+        let (received, _) = self.receive_now(world, at, own)?;
+        if let Ok(Received { lent, .. }) = &received
+            && world.fault.gives_link_back_early(&mut world.random)
+        {
+            self.memory[lent.number].fill(POISON);
+        }
+        Some((Completion::Received(received, false), false))
     }
 
     fn receive_now(
@@ -641,6 +701,17 @@ impl Ring {
         }
         Some((Completion::Sent(std::mem::take(outgoing), result, closed), false))
     }
+}
+
+fn send_on_link(
+    link: &Owned,
+    outgoing: &mut Box<Outgoing>,
+    world: &mut World,
+) -> Option<(Completion, bool)> {
+    let Source::Line(at) = world.source(link.as_raw_fd())? else { return None };
+    let bytes = outgoing.bytes();
+    let sent = world.lines[at].send(&[IoSlice::new(&bytes)])?;
+    Some((Completion::Sent(std::mem::take(outgoing), sent, false), false))
 }
 
 /// What happened to a socket, if that is news.

@@ -22,6 +22,7 @@
 //! **Kernel needs**: io_uring with multishot accept (Linux 5.19); what came later is probed.
 
 mod accepts;
+mod links;
 mod operations;
 mod pieces;
 mod slot;
@@ -40,7 +41,6 @@ use crate::architecture::{Architecture, Sockets};
 use crate::desk::Desk;
 use crate::kernel::uring::{self, Completion, Ring, Socket};
 use crate::limits::WAIT_MS_MAX;
-use crate::links::link;
 use crate::rings;
 use crate::settings::Settings;
 use crate::slots::{Slots, Token};
@@ -244,7 +244,11 @@ impl Loop {
 
     /// An operation of a connection is complete.
     fn completed(&mut self, bits: u64, completion: Completion) {
-        let Some(token) = self.operations.turn_of(bits, &completion) else { return };
+        let completion = match self.operations.link_completed(bits, completion) {
+            Ok(turn) => return turn.into_iter().for_each(|token| self.drive(token)),
+            Err(completion) => completion,
+        };
+        let token = Token::from_bits(bits);
         let Some(slot) = self.slots.find(token) else { return };
         let Loop { operations, desk, .. } = self;
         match completion {
@@ -302,17 +306,9 @@ impl Loop {
                 slot.plan = slot.connection.take_plan(ask);
                 continue;
             }
-            if operations.serve_link(&needs, slot, token, desk)
-                || operations.start(&needs, slot, token, desk)
-            {
-                continue;
+            if !operations.start(&mut needs, slot, token, desk) {
+                break None;
             }
-            if let Some(on) = link::awaited(&mut slot.link, needs.watch.take())
-                && operations.start_await(&on, slot, token, desk)
-            {
-                continue;
-            }
-            break None;
         };
         operations.turned(slot, token);
         match over {

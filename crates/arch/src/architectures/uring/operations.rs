@@ -8,16 +8,14 @@ use flyball_http::CloseReason;
 use flyball_http::out::{Front, Memory};
 use flyball_site::{Out, Plan};
 use flyball_sys::disk::{Done, Op};
-use flyball_sys::readiness::Interest;
 
 use super::slot::{Purpose, Receiving, Reference, RoomWait, Slot};
-use crate::awaited::Awaited;
 use crate::desk::Desk;
 use crate::kernel::net;
 use crate::kernel::uring::{
     self, Completion, Features, Lent, Mode, Outgoing, Received, Ring, Socket, Then,
 };
-use crate::links::{Links, LinksOf, link};
+use crate::links::Operated;
 use crate::listener::Listener;
 use crate::pool::BlockingPool;
 use crate::settings::CompletionOrder;
@@ -43,7 +41,7 @@ pub(crate) struct Operations {
     /// What performs operations that the ring does not have.
     pub(crate) offload: BlockingPool<Plan>,
     /// The links of its connections, and those at rest.
-    links: Links,
+    pub(super) links: Operated,
     /// Memory segments that one send carries.
     gather_max: usize,
     order: CompletionOrder,
@@ -63,7 +61,7 @@ impl Operations {
         let gather_max = gather_max(settings);
         let offload = BlockingPool::beside_ring(worker.index, |n| format!("offload-{n}"))?;
         let order = settings.habits().completion_order;
-        Ok(Operations { ring, direct, offload, links: Links::default(), gather_max, order })
+        Ok(Operations { ring, direct, offload, links: Operated::default(), gather_max, order })
     }
 
     /// Has the ring tell of the worker's signals, or of plans that threads are done with.
@@ -97,99 +95,19 @@ impl Operations {
         Ok(())
     }
 
-    /// Starts what a connection needs of its socket: true when it can go on at once.
+    /// Starts what a connection needs: true when it can go on at once.
     pub(crate) fn start(
         &mut self,
-        needs: &Needs,
+        needs: &mut Needs,
         slot: &mut Slot,
         token: Token,
         desk: &mut Desk,
     ) -> bool {
-        needs.read && self.start_receive(slot, token, desk)
+        self.serve_link(needs, slot, token, desk)
+            || needs.read && self.start_receive(slot, token, desk)
             || needs.write && self.start_send(slot, token, desk)
             || needs.write && self.held_back(slot, token, desk)
-    }
-
-    /// Waits for a backend, and that the client leaves, where its input is not wanted: true when
-    /// the connection can go on at once.
-    pub(crate) fn start_await(
-        &mut self,
-        awaited: &Awaited,
-        slot: &mut Slot,
-        token: Token,
-        desk: &mut Desk,
-    ) -> bool {
-        let ahead = slot.input.ahead.as_ref().filter(|_| !awaited.reads);
-        if ahead.is_some_and(|ahead| ahead.end.is_some()) {
-            slot.connection.client_left(desk);
-            return true;
-        }
-        if slot.input.ahead.is_none() && slot.input.receiving == Receiving::No {
-            // What comes is kept for later; its end is all that matters now.
-            let own = std::mem::take(&mut slot.input.needs_own);
-            self.ring.receive(&slot.socket, token.bits(), false, own);
-            slot.input.receiving = Receiving::Once;
-        }
-        slot.link_wanted = awaited.interest;
-        false
-    }
-
-    /// A turn of a connection begins.
-    pub(crate) fn woke(&mut self, slot: &mut Slot, token: Token) {
-        slot.connection.woke();
-        slot.link_wanted = Interest::NONE;
-        link::woke(&mut LinksOf { links: &mut self.links, connection: token }, &mut slot.link);
-    }
-
-    /// Its turn is over: its link is watched for what is waited for.
-    pub(crate) fn turned(&mut self, slot: &mut Slot, token: Token) {
-        self.links.turned(&mut slot.link, token, slot.link_wanted, &mut self.ring);
-    }
-
-    /// Does what a connection needs of its link, as far as that goes at once; false when that is
-    /// nothing.
-    pub(crate) fn serve_link(
-        &mut self,
-        needs: &Needs,
-        slot: &mut Slot,
-        token: Token,
-        desk: &Desk,
-    ) -> bool {
-        let mut pool = LinksOf { links: &mut self.links, connection: token };
-        let Slot { link, connection, .. } = slot;
-        link::serve(&mut pool, link, needs, connection, (&desk.upstreams, desk))
-    }
-
-    /// Whose turn it is since this is complete.
-    pub(crate) fn turn_of(&mut self, bits: u64, completion: &Completion) -> Option<Token> {
-        match completion {
-            Completion::Event(event, more) => {
-                self.links.completed(bits, event, *more, &mut self.ring)
-            }
-            // The connection that it was started for.
-            _ => Some(Token::from_bits(bits)),
-        }
-    }
-
-    /// No link is kept any more.
-    pub(crate) fn close_links(&mut self) {
-        self.links.close(&mut self.ring);
-    }
-
-    /// Output is on its way: takes meanwhile what a backend says, and waits for more of that. True
-    /// when there is work on the disk.
-    fn held_back(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) -> bool {
-        let mut needs = Needs::default();
-        loop {
-            slot.connection.held_back(desk);
-            slot.connection.needs(&mut needs);
-            if !self.serve_link(&needs, slot, token, desk) {
-                break;
-            }
-        }
-        let awaited = link::awaited(&mut slot.link, needs.watch.take());
-        slot.link_wanted = awaited.map_or(Interest::NONE, |awaited| awaited.interest);
-        needs.asks.first().is_some()
+            || self.await_link(needs, slot, token, desk)
     }
 
     /// Input is wanted, now: true when there was some, else it is on its way.
@@ -356,8 +274,6 @@ impl Operations {
                 slot.ending.asking = false;
                 slot.connection.expired(|| bytes, desk);
             }
-            // Its link knows what was told.
-            Completion::Event(..) => {}
             _ => debug_assert!(false, "this was not asked for"),
         }
     }
@@ -650,13 +566,15 @@ pub(crate) fn found() -> Vec<(String, String)> {
 /// Puts completions into an order; those of one queue stay as they came.
 fn arrange(found: &mut [(u64, Completion)], order: CompletionOrder) {
     if let Some(ranks) = order.ranks() {
-        found.sort_by_key(|(_, completion)| ranks[queue_of(completion)]);
+        found.sort_by_key(|(token, completion)| ranks[queue_of(*token, completion)]);
     }
 }
 
-/// The queue that a completion belongs to: writes, reads, accepts.
-fn queue_of(completion: &Completion) -> usize {
+/// The queue that a completion belongs to: writes, reads, accepts. All that a backend is sent or
+/// says is one queue, since what it says to a request comes after that was sent.
+fn queue_of(token: u64, completion: &Completion) -> usize {
     match completion {
+        _ if Operated::has(token) => 1,
         Completion::Sent(..) | Completion::Writable(..) | Completion::Shut => 0,
         Completion::Connected(..) => 2,
         _ => 1,
