@@ -464,10 +464,11 @@ fn a_name_that_leads_to_another_responder_leads_no_request_there(architecture: &
 }
 
 /// A site whose programs listen at `socket`.
+/// One process answers, so that its number says which table's it is.
 fn site_at(host: &str, root: &Path, socket: &Path) -> String {
     format!(
         "[[site]]\nhosts = {host:?}\nroot = {root:?}\n[[site.fastcgi]]\npath = \"/app\"\n\
-         program = {PROGRAM:?}\nsocket = \"unix:{}\"\nprocesses-min = 1\n",
+         program = {PROGRAM:?}\nsocket = \"unix:{}\"\nprocesses = 1\nprocesses-min = 1\n",
         socket.display(),
     )
 }

@@ -27,10 +27,11 @@ pub(super) fn store(words: &[AtomicU64], values: impl Iterator<Item = u64>) {
 }
 
 pub(super) fn load_bytes(words: &[AtomicU64], len: usize, out: &mut Vec<u8>) {
-    for word in &words[..len.min(HEAD_BYTES_MAX).div_ceil(8)] {
-        out.extend_from_slice(&word.load(SeqCst).to_le_bytes());
+    // Never longer than `len`, also meanwhile: a buffer of just that length need not grow.
+    let len = len.min(HEAD_BYTES_MAX);
+    for (word, at) in words.iter().zip((0..len).step_by(8)) {
+        out.extend_from_slice(&word.load(SeqCst).to_le_bytes()[..(len - at).min(8)]);
     }
-    out.truncate(len);
 }
 
 pub(super) fn stamp_to_words(stamp: &Stamp) -> [u64; STAMP_WORDS] {
@@ -107,4 +108,22 @@ pub(super) fn target_of_word(word: u64) -> Option<Target> {
 
 pub(super) fn place(index: u32, generation: u32) -> Place {
     Place { bucket: 0, handle: Handle::from_parts(index, generation) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_any_length_fit_a_buffer_of_that_length() {
+        let bytes: Vec<u8> = (0..40).collect();
+        let words: Vec<AtomicU64> = words_of(&bytes).map(AtomicU64::new).collect();
+        for len in 0..=bytes.len() {
+            let mut out = Vec::with_capacity(len);
+            let (at, capacity) = (out.as_ptr(), out.capacity());
+            load_bytes(&words, len, &mut out);
+            assert_eq!(out, bytes[..len]);
+            assert_eq!((out.as_ptr(), out.capacity()), (at, capacity), "{len}");
+        }
+    }
 }
