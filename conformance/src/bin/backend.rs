@@ -102,6 +102,16 @@ fn answer(
                 output(&[b'y'; RECORD_MAX])?;
             }
         }
+        "echo" => {
+            output(b"Content-Type: text/plain\r\n\r\n")?;
+            let mut buffer = vec![0; RECORD_MAX];
+            loop {
+                match body(&mut buffer)? {
+                    0 => return Ok(Ending::Well),
+                    n => output(&buffer[..n])?,
+                }
+            }
+        }
         "sum" => {
             let len = take_all()?;
             output(format!("Content-Type: text/plain\r\n\r\n{len}\n").as_bytes())?;

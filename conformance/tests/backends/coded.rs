@@ -86,9 +86,10 @@ fn ask(client: &mut Client, method: &str, name: &str, fields: &str) -> Response 
     answer
 }
 
-fn decode(coding: &str, body: &[u8]) -> Vec<u8> {
+pub(crate) fn decode(coding: &str, body: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     let whole = match coding {
+        "identity" => return body.to_vec(),
         "gzip" => flate2::read::GzDecoder::new(body).read_to_end(&mut plain),
         "br" => brotli::Decompressor::new(body, 4096).read_to_end(&mut plain),
         "zstd" => zstd::Decoder::new(body).unwrap().read_to_end(&mut plain),

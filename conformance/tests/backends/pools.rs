@@ -3,11 +3,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::coded;
 use crate::common_programs::on_every_architecture;
 use flyball_testkit::{Client, Launch, Response, Server, as_ourselves, binary, wait};
 
@@ -463,6 +467,40 @@ fn a_name_that_leads_to_another_responder_leads_no_request_there(architecture: &
     assert_eq!(responders.ask("/app/id").status(), 200, "{}", responders.server.errors());
 }
 
+/// Its link is one socket, which can be full both ways; what comes is told of while there is room.
+fn a_responder_that_answers_while_it_reads_is_read_while_it_is_sent_to(architecture: &str) {
+    const LEN: usize = 3_000_000;
+    // It compresses little.
+    let mut state = 1_u32;
+    let body: Vec<u8> = (0..LEN)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            b' ' + (state >> 26) as u8
+        })
+        .collect();
+    for keys in ["", "hold = \"off\"\n", "hold = \"off\"\nbuffer = \"off\"\n"] {
+        let (_directory, socket) = place_for_a_socket();
+        let keys = format!("socket = \"unix:{}\"\n{keys}", socket.display());
+        let launch = launch(architecture, &keys, Path::new("/"));
+        let Some(server) = launch.start_where_possible() else { return };
+        for coding in ["gzip", "identity"] {
+            let mut sender = TcpStream::connect(server.address()).unwrap();
+            let mut client = Client::accepted(sender.try_clone().unwrap());
+            let head = format!(
+                "POST /app/echo HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\
+                 Content-Length: {LEN}\r\nConnection: close\r\n\r\n"
+            );
+            let answer = thread::scope(|scope| {
+                scope.spawn(|| sender.write_all(&[head.as_bytes(), &body].concat()));
+                client.response_head();
+                client.chunks().concat()
+            });
+            let answer = coded::decode(coding, &answer);
+            assert!(answer == body, "{coding} {keys}: {} of {LEN}", answer.len());
+        }
+    }
+}
+
 /// A site whose programs listen at `socket`.
 /// One process answers, so that its number says which table's it is.
 fn site_at(host: &str, root: &Path, socket: &Path) -> String {
@@ -540,6 +578,7 @@ on_every_architecture!([
     a_socket_that_a_reload_gives_to_another_site_gets_no_request_of_before,
     another_user_who_has_the_name_of_the_socket_is_told_nothing,
     a_name_that_leads_to_another_responder_leads_no_request_there,
+    a_responder_that_answers_while_it_reads_is_read_while_it_is_sent_to,
 ]);
 
 #[test]

@@ -150,8 +150,8 @@ impl Link {
         let slices = [IoSlice::new(connection.link_outgoing())];
         let sent = net::send_gather_now(&*self.socket, &slices, false);
         match &sent {
-            // An answer cannot be there yet.
-            Ok(_) => self.read = self.hangup,
+            // An answer cannot be there yet, unless input was told of: that is told once.
+            Ok(_) => self.read = self.hangup || self.read && self.watched.is_some(),
             Err(error) if is_transient(error) => self.write = false,
             // It may have answered all the same, which receiving will show.
             Err(_) => self.read = true,
