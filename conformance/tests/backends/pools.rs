@@ -39,10 +39,14 @@ fn start_where_possible(architecture: &str, keys: &str) -> Option<Responders> {
 }
 
 fn launch(architecture: &str, keys: &str, root: &Path) -> Launch {
+    launch_with("", architecture, keys, root)
+}
+
+fn launch_with(settings: &str, architecture: &str, keys: &str, root: &Path) -> Launch {
     let user = as_ourselves();
     let workers = if architecture == "mp" { "" } else { "workers = 1\n" };
     Launch::config(format!(
-        "{user}arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
+        "{user}{settings}arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
          {workers}[[site]]\nroot = {root:?}\n[[site.fastcgi]]\npath = \"/app\"\n\
          program = {PROGRAM:?}\n{keys}",
     ))
@@ -580,6 +584,25 @@ on_every_architecture!([
     a_name_that_leads_to_another_responder_leads_no_request_there,
     a_responder_that_answers_while_it_reads_is_read_while_it_is_sent_to,
 ]);
+
+/// A pipeline that cannot arm a link from any thread heard of none.
+#[test]
+fn what_a_responder_says_is_heard_by_every_event_mechanism() {
+    for architecture in ["sped", "shared-symped", "amped", "knot-c", "knot-a", "watpipe"] {
+        for events in ["select", "poll", "epoll", "epoll-edge"] {
+            let (_directory, socket) = place_for_a_socket();
+            let keys = format!("socket = \"unix:{}\"\nidle-links = 1\n", socket.display());
+            let settings = format!("events = \"{events}\"\n");
+            let launch = launch_with(&settings, architecture, &keys, Path::new("/"));
+            let Some(server) = launch.start_where_possible() else { continue };
+            for _ in 0..2 {
+                let mut client = server.connect();
+                client.send(get("/app/sum"));
+                assert_eq!(client.response_head().status(), 200, "{architecture} by {events}");
+            }
+        }
+    }
+}
 
 #[test]
 fn no_server_starts_where_another_user_has_the_name_of_the_socket_or_could_take_it() {

@@ -318,7 +318,7 @@ impl Poller {
                     let _ = self.mechanism.add(line.socket.as_fd(), token.bits(), interest);
                 }
                 if let Some(awaited) = &line.awaited {
-                    let (fd, bits) = (awaited.descriptor.as_fd(), token.bits() | LINK);
+                    let (fd, bits) = (awaited.descriptor.as_fd(), token.bits() | USED);
                     let _ = self.mechanism.add(fd, bits, awaited.interest);
                 }
             }
