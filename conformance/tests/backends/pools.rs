@@ -471,7 +471,8 @@ fn a_name_that_leads_to_another_responder_leads_no_request_there(architecture: &
     assert_eq!(responders.ask("/app/id").status(), 200, "{}", responders.server.errors());
 }
 
-/// Its link is one socket, which can be full both ways; what comes is told of while there is room.
+/// Its link is one socket, which can be full both ways: what comes was told of while there was room.
+/// Threads that block had not sent the answer before it, and span.
 fn a_responder_that_answers_while_it_reads_is_read_while_it_is_sent_to(architecture: &str) {
     const LEN: usize = 3_000_000;
     // It compresses little.
@@ -491,11 +492,12 @@ fn a_responder_that_answers_while_it_reads_is_read_while_it_is_sent_to(architect
             let mut sender = TcpStream::connect(server.address()).unwrap();
             let mut client = Client::accepted(sender.try_clone().unwrap());
             let head = format!(
-                "POST /app/echo HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\
+                "GET /missing HTTP/1.1\r\nHost: a\r\n\r\nPOST /app/echo HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\
                  Content-Length: {LEN}\r\nConnection: close\r\n\r\n"
             );
             let answer = thread::scope(|scope| {
                 scope.spawn(|| sender.write_all(&[head.as_bytes(), &body].concat()));
+                assert_eq!(client.response().status(), 404);
                 client.response_head();
                 client.chunks().concat()
             });

@@ -633,7 +633,8 @@ impl<'a> Line<'a> {
             (Interest::NONE, None) => self.await_deadline(desk),
             (Interest::BOTH, None) => self.either(desk),
             (interest, Some(awaited)) if !interest.write => self.await_backend(&awaited, desk),
-            (interest, awaited) if self.connection.is_relayed() => {
+            // Nothing was sent where input is wanted as well.
+            (interest, awaited) if interest.read || self.connection.is_relayed() => {
                 self.await_room(interest, awaited, desk);
             }
             // The call has waited, and a backend may have said something meanwhile.
@@ -744,7 +745,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The client is slow, and a backend answers: waits for either.
+    /// There is output, and a backend works or answers: waits for the client and for it.
     fn await_room(&mut self, client: Interest, awaited: Option<Awaited>, desk: &mut Desk) {
         self.look_around(desk);
         let left_ms = desk.wait_ms(BLOCKING_TICK_MS);
@@ -762,7 +763,7 @@ impl<'a> Line<'a> {
                     blocking::told(&mut self.link);
                 }
                 if by_client && client.read {
-                    self.ready.write = true;
+                    self.ready.write = net::wait_writable(self.socket, 0).unwrap_or(true);
                     self.receive_now(desk);
                 }
             }

@@ -20,14 +20,18 @@ struct Ended {
 }
 
 /// Starts the program in a group of its own, interrupts the group when it says this, and waits for
-/// its end. `None` when it ended before.
-fn interrupted_at(arguments: &[&str], sign: &str) -> Option<Ended> {
+/// its end. What it said instead, when it ended before.
+fn interrupted_at(arguments: &[&str], sign: &str) -> Result<Ended, String> {
     ended_at(arguments, sign, &mut |child| interrupt_group(child))
 }
 
 /// The same, ended in some way. What a shell runs in the background ignores interruptions, and
 /// tests that run there would hand that on.
-fn ended_at(arguments: &[&str], sign: &str, end: &mut dyn FnMut(&mut Child)) -> Option<Ended> {
+fn ended_at(
+    arguments: &[&str],
+    sign: &str,
+    end: &mut dyn FnMut(&mut Child),
+) -> Result<Ended, String> {
     let mut child = Command::new("env")
         .arg("--default-signal=INT")
         .arg(binary())
@@ -52,7 +56,10 @@ fn ended_at(arguments: &[&str], sign: &str, end: &mut dyn FnMut(&mut Child)) -> 
     let status = ended(&mut child);
     let mut output = String::new();
     child.stdout.take().expect("it is a pipe").read_to_string(&mut output).expect("it is UTF-8");
-    is_interrupted.then_some(Ended { id: child.id(), status, errors, output })
+    match is_interrupted {
+        true => Ok(Ended { id: child.id(), status, errors, output }),
+        false => Err(errors),
+    }
 }
 
 fn ended(child: &mut Child) -> ExitStatus {
@@ -132,7 +139,7 @@ fn what_a_killed_campaign_left_is_cleared() {
     // Before anything is looked at, so that nothing stays whatever is found.
     let cleared = Command::new(binary()).args(["lab", "clear"]).output().unwrap();
     assert!(cleared.status.success(), "{}", String::from_utf8_lossy(&cleared.stderr));
-    let Some(killed) = killed else { panic!("Apache took no part") };
+    let killed = killed.expect("Apache takes part");
     assert!(has_begun.is_some(), "Apache did not begin: {}", killed.errors);
     for kind in ["-disk-", "/run/netns/", "-server"] {
         assert!(had.iter().any(|name| name.contains(kind)), "no {kind} in {had:?}");
@@ -164,7 +171,7 @@ fn a_search_that_is_interrupted_says_the_best_so_far_and_that_it_is_unconfirmed(
     let search = |budget| {
         interrupted_at(&["tune", site, "--budget", budget, "--out", out_name], "[screen 1/")
     };
-    let ended = ["40s", "80s"].into_iter().find_map(search).expect("it comes to the screen");
+    let ended = search("40s").or_else(|_| search("80s")).expect("it comes to the screen");
     assert!(ended.status.success(), "{}", ended.errors);
     let said = "interrupted; the best so far, unconfirmed: ";
     assert!(ended.output.contains(said), "{}\n{}", ended.output, ended.errors);
