@@ -22,6 +22,7 @@ const STEPS: &[(&str, &[&str])] = &[
     ("fmt", &["fmt", "--all", "--check"]),
     ("clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     ("server", &with("")),
+    ("acme", &with("acme")),
     ("load", &with("load")),
     ("lab", &with("lab")),
     ("tune", &with("tune")),

@@ -63,6 +63,9 @@ pub enum Command {
         /// As JSON.
         json: bool,
     },
+    /// Get certificates, as the master says on standard input.
+    #[cfg(feature = "acme")]
+    AcmeAgent,
     /// List the architectures.
     Arch {
         /// As JSON.
@@ -176,6 +179,8 @@ where
         #[cfg(feature = "tune")]
         Some(("tune", given)) => Command::Tune(tune::parsed(given)),
         Some(("top", given)) => Command::Top(top::parsed(given)),
+        #[cfg(feature = "acme")]
+        Some(("acme-agent", _)) => Command::AcmeAgent,
         Some(("arch", given)) => Command::Arch { json: given.get_flag("json") },
         // The program demands a subcommand, and there is no other.
         Some((_, given)) => Command::Docs(document(given)),
@@ -245,6 +250,8 @@ pub fn program() -> clap::Command {
             check(),
             explain(),
             arch(),
+            #[cfg(feature = "acme")]
+            acme_agent(),
             cache::program(),
             #[cfg(feature = "load")]
             load::program(),
@@ -360,6 +367,14 @@ fn ctl() -> clap::Command {
                 .arg(admin.clone()),
         )
         .subcommand(trace::program().arg(admin))
+}
+
+/// Not for users: it is not in the help, and has no page.
+#[cfg(feature = "acme")]
+fn acme_agent() -> clap::Command {
+    clap::Command::new("acme-agent")
+        .about("Get certificates, as a server says by messages on standard input")
+        .hide(true)
 }
 
 fn unix_path(text: &str) -> Result<PathBuf, String> {

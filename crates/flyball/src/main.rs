@@ -21,6 +21,8 @@ fn main() -> ExitCode {
         Ok(Command::Serve(typed)) => commands::serve::run(typed),
         Ok(Command::Check(typed)) => commands::check::run(typed),
         Ok(Command::Explain { typed, keys, json }) => commands::explain::run(&typed, &keys, json),
+        #[cfg(feature = "acme")]
+        Ok(Command::AcmeAgent) => commands::acme_agent::run(),
         Ok(Command::Arch { json }) => commands::arch::run(json),
         Ok(Command::Simulate(asked)) => commands::cache::run(&asked),
         #[cfg(feature = "load")]

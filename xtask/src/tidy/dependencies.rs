@@ -47,6 +47,25 @@ const PRODUCT: &[Allowed] = &[
         ],
     },
     Allowed {
+        name: "flyball-acme",
+        stays: "a process of its own, without the server",
+        packages: &[
+            ("flyball-http", "the client's end of the protocol"),
+            ("flyball-sys", "the error log and the clock"),
+            ("base64ct", "decodes keys of external accounts"),
+            ("bytes", "bodies, as the ACME client wants them"),
+            ("http", "requests and answers, as the ACME client wants them"),
+            ("httparse", "the fields of an answer"),
+            ("httpdate", "Retry-After as a date"),
+            ("instant-acme", "the ACME client; nothing else may bring tokio"),
+            ("rcgen", "requests for certificates, and challenge certificates"),
+            ("rustls", "TLS to authorities"),
+            ("rustls-native-certs", "the system's roots"),
+            ("serde", "messages and the storage"),
+            ("serde_json", "messages and the storage"),
+        ],
+    },
+    Allowed {
         name: "flyball-module",
         stays: "what authors of modules depend on, and nothing else",
         packages: &[("libc", "the dynamic linker")],
@@ -155,6 +174,7 @@ const PRODUCT: &[Allowed] = &[
         name: "flyball",
         stays: "without logic of its own",
         packages: &[
+            ("flyball-acme", "the agent that gets certificates"),
             ("flyball-http", "limits"),
             ("flyball-load", "the load generator"),
             ("flyball-site", "settings of sites"),

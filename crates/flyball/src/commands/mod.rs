@@ -1,5 +1,7 @@
 //! What each subcommand does.
 
+#[cfg(feature = "acme")]
+pub(crate) mod acme_agent;
 pub(crate) mod arch;
 pub(crate) mod cache;
 pub(crate) mod check;

@@ -1,0 +1,450 @@
+//! The agent: keeps each certificate that it is told of, one thing after the other.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use flyball_sys::error_log::Level;
+use flyball_sys::say;
+use instant_acme::{Account, Error, RevocationRequest};
+
+use crate::account;
+use crate::challenges::Challenges;
+use crate::channel::{Channel, Gone};
+use crate::configuration::{Authority, Configuration, Kind};
+use crate::entry::Entry;
+use crate::fault::{Fault, asked};
+use crate::https::{Https, finish};
+use crate::ladder::Limiter;
+use crate::lease::Lease;
+use crate::messages::{FromAgent, Status, ToAgent};
+use crate::order::{self, Orders};
+use crate::pair::Pair;
+use crate::schedule::Due;
+use crate::storage::{Shelf, Storage};
+use crate::time;
+
+/// Between two looks at the storage, in seconds: another agent may have written there.
+const CHECK_EVERY: u64 = 600;
+
+/// While another agent orders, in seconds.
+const BUSY_EVERY: u64 = 10;
+
+/// After an authority could not be asked for advice, in seconds.
+const ADVICE_PAUSE: u64 = 3_600;
+
+/// For the first message.
+const FIRST_MAX: Duration = Duration::from_secs(60);
+
+/// Begins the files of rehearsals, and no name.
+const REHEARSAL: &str = "_rehearsal.";
+
+/// Runs the agent until its input ends.
+///
+/// # Errors
+/// What it was told wrong, or why it cannot work at all.
+pub fn run(input: impl Read + Send + 'static, output: impl Write + 'static) -> Result<(), String> {
+    let mut channel = Channel::new(input, output);
+    let configuration = match channel.next(FIRST_MAX) {
+        Ok(Some(ToAgent::Configure(configuration))) => configuration,
+        Ok(_) => return Err("the first message must be `configure`".into()),
+        Err(Gone(why)) => return Err(why),
+    };
+    let mut agent = Agent::new(*configuration, channel)?;
+    loop {
+        let wait = match agent.turn() {
+            Ok(wait) => wait,
+            Err(Gone(why)) => {
+                say!(Level::Debug, "acme: {why}");
+                return Ok(());
+            }
+        };
+        match agent.channel.next(wait) {
+            Ok(Some(message)) => agent.take(message)?,
+            Ok(None) => {}
+            Err(Gone(why)) => {
+                say!(Level::Debug, "acme: {why}");
+                return Ok(());
+            }
+        }
+    }
+}
+
+struct Agent {
+    configuration: Configuration,
+    storage: Storage,
+    channel: Channel,
+    entries: Vec<Entry>,
+    /// By the URL of the directory.
+    connections: HashMap<String, Connection>,
+    limiters: HashMap<String, Limiter>,
+    told: Vec<Status>,
+    last_challenge: u64,
+    check_at: u64,
+    order_at: u64,
+    advice_at: u64,
+}
+
+/// An account that is open.
+#[derive(Clone)]
+struct Connection {
+    account: Account,
+    https: Https,
+}
+
+impl Agent {
+    fn new(configuration: Configuration, channel: Channel) -> Result<Agent, String> {
+        let names = configuration.check()?;
+        let root = &configuration.storage;
+        let storage =
+            Storage::open(root).map_err(|error| format!("{}: {error}", root.display()))?;
+        let entries = names.into_iter().map(|names| Entry::new(names, &storage)).collect();
+        Ok(Agent {
+            configuration,
+            storage,
+            channel,
+            entries,
+            connections: HashMap::new(),
+            limiters: HashMap::new(),
+            told: Vec::new(),
+            last_challenge: 0,
+            check_at: 0,
+            order_at: 0,
+            advice_at: 0,
+        })
+    }
+
+    fn take(&mut self, message: ToAgent) -> Result<(), String> {
+        match message {
+            ToAgent::Configure(configuration) => self.configure(*configuration)?,
+            ToAgent::Renew { name } => match self.named(&name) {
+                Some(at) => self.entries[at].ask_for(&self.storage),
+                None => say!(Level::Warn, "acme: no certificate has the name {name}"),
+            },
+            ToAgent::Revoke { name } => match self.named(&name) {
+                Some(at) => self.revoke(at),
+                None => say!(Level::Warn, "acme: no certificate has the name {name}"),
+            },
+            // Of challenges that are not waited for any more.
+            ToAgent::ChallengeStands { .. } | ToAgent::ChallengeFails { .. } => {}
+        }
+        self.order_at = 0;
+        Ok(())
+    }
+
+    /// Another configuration; a wrong one changes nothing.
+    fn configure(&mut self, configuration: Configuration) -> Result<(), String> {
+        let names = match configuration.check() {
+            Ok(names) => names,
+            Err(why) => {
+                say!(Level::Error, "acme: the configuration is not used: {why}");
+                return Ok(());
+            }
+        };
+        let root = &configuration.storage;
+        self.storage =
+            Storage::open(root).map_err(|error| format!("{}: {error}", root.display()))?;
+        self.entries = names.into_iter().map(|names| Entry::new(names, &self.storage)).collect();
+        self.connections.clear();
+        self.configuration = configuration;
+        (self.check_at, self.advice_at) = (0, 0);
+        Ok(())
+    }
+
+    fn named(&self, name: &str) -> Option<usize> {
+        self.entries.iter().position(|entry| entry.names.iter().any(|known| known.as_str() == name))
+    }
+
+    /// Does one thing that is due; how long there is nothing to do.
+    fn turn(&mut self) -> Result<Duration, Gone> {
+        let now = time::unix();
+        if now >= self.check_at {
+            self.check_at = now + CHECK_EVERY;
+            self.look()?;
+        }
+        let due: Vec<Due> = self.entries.iter().map(|entry| entry.schedule.next(now)).collect();
+        for (at, due) in due.iter().enumerate() {
+            match due {
+                Due::Order { rehearse } if now >= self.order_at => {
+                    self.attempt(at, *rehearse)?;
+                    self.tell_status()?;
+                    return Ok(Duration::ZERO);
+                }
+                Due::Ask if now >= self.advice_at => {
+                    self.advise(at, now);
+                    self.tell_status()?;
+                    return Ok(Duration::ZERO);
+                }
+                _ => {}
+            }
+        }
+        self.tell_status()?;
+        let next = due.iter().map(|due| match due {
+            Due::Order { .. } => self.order_at,
+            Due::Ask => self.advice_at,
+            Due::At(at) => *at,
+        });
+        let next = next.chain([self.check_at]).min().unwrap_or(now);
+        Ok(Duration::from_secs(next.saturating_sub(now)))
+    }
+
+    /// Looks at the storage, and tells the master what is new there.
+    fn look(&mut self) -> Result<(), Gone> {
+        for entry in &mut self.entries {
+            if entry.look(&self.storage) {
+                self.channel.tell(&entry.ready(&self.storage))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_status(&mut self) -> Result<(), Gone> {
+        let status: Vec<Status> = self.entries.iter().map(Entry::status).collect();
+        if status == self.told {
+            return Ok(());
+        }
+        self.channel.tell(&FromAgent::Status(status.clone()))?;
+        self.told = status;
+        Ok(())
+    }
+
+    /// One try to get a certificate, from each authority until one issues it.
+    fn attempt(&mut self, at: usize, rehearse: bool) -> Result<(), Gone> {
+        let now = time::unix();
+        let mut lease = match Lease::take(&self.storage.lock_path(), now) {
+            Ok(Some(lease)) => lease,
+            Ok(None) => {
+                self.order_at = now + BUSY_EVERY;
+                return self.look();
+            }
+            Err(error) => {
+                self.failed(at, &error.into());
+                return Ok(());
+            }
+        };
+        // Another may have ordered until now.
+        self.look()?;
+        self.entries[at].recall(&self.storage);
+        if !matches!(self.entries[at].schedule.next(now), Due::Order { .. }) {
+            return Ok(());
+        }
+        match self.issue(at, rehearse, &mut lease) {
+            Err(Fault::Gone(gone)) => return Err(gone),
+            Err(fault) => self.failed(at, &fault),
+            Ok(pair) => match self.store(at, pair) {
+                Err(fault) => self.failed(at, &fault),
+                Ok(()) => self.channel.tell(&self.entries[at].ready(&self.storage))?,
+            },
+        }
+        Ok(())
+    }
+
+    /// Asks the authorities in turn, the one first that has an order under way.
+    fn issue(&mut self, at: usize, rehearse: bool, lease: &mut Lease) -> Result<Pair, Fault> {
+        let mut authorities = self.configuration.authorities.clone();
+        let underway = order::directory_of(&self.storage, &self.entries[at].stem);
+        authorities.sort_by_key(|authority| Some(authority.url()) != underway.as_deref());
+        let mut whys: Vec<String> = Vec::new();
+        let mut last = Fault::Away("no authority".into());
+        for authority in &authorities {
+            match self.issue_from(authority, at, rehearse, lease) {
+                Err(fault @ (Fault::Gone(_) | Fault::Here(_))) => return Err(fault),
+                Err(fault) => {
+                    whys.push(format!("{}: {}", authority.url(), fault.why()));
+                    // One that has looked says more than one that is away.
+                    if fault.is_refusal() || !last.is_refusal() {
+                        last = fault;
+                    }
+                }
+                issued => return issued,
+            }
+        }
+        let why = whys.join("; ");
+        Err(if last.is_refusal() { Fault::Refused(why) } else { Fault::Away(why) })
+    }
+
+    /// Asks one authority: its staging first if it is a rehearsal, and with each challenge in front
+    /// until one can be seen.
+    fn issue_from(
+        &mut self,
+        authority: &Authority,
+        at: usize,
+        rehearse: bool,
+        lease: &mut Lease,
+    ) -> Result<Pair, Fault> {
+        if let Some(staging) = authority.rehearsal().filter(|_| rehearse) {
+            let stem = format!("{REHEARSAL}{}", self.entries[at].stem);
+            self.by_each_kind(authority, staging, at, &stem, lease)?;
+            self.storage.remove(Shelf::Orders, &stem)?;
+        }
+        let stem = self.entries[at].stem.clone();
+        self.by_each_kind(authority, authority.url(), at, &stem, lease)
+    }
+
+    fn by_each_kind(
+        &mut self,
+        authority: &Authority,
+        directory: &str,
+        at: usize,
+        stem: &str,
+        lease: &mut Lease,
+    ) -> Result<Pair, Fault> {
+        let mut kinds = self.configuration.challenges.clone();
+        let (mut tries, mut is_forgotten) = (kinds.len() - 1, false);
+        loop {
+            match self.order(authority, directory, (at, stem, &kinds), lease) {
+                Err(Fault::NotShown(why)) if tries > 0 => {
+                    say!(Level::Warn, "acme: {directory}: {why}; another challenge is tried");
+                    tries -= 1;
+                    kinds.rotate_left(1);
+                }
+                Err(Fault::Unknown(why)) if !is_forgotten => {
+                    say!(Level::Warn, "acme: {directory}: {why}; another account is made");
+                    is_forgotten = true;
+                    self.connections.remove(directory);
+                    account::forget(&self.storage, directory)?;
+                }
+                Err(fault) => {
+                    self.connections.remove(directory);
+                    return Err(fault);
+                }
+                issued => return issued,
+            }
+        }
+    }
+
+    fn order(
+        &mut self,
+        authority: &Authority,
+        directory: &str,
+        (at, stem, kinds): (usize, &str, &[Kind]),
+        lease: &mut Lease,
+    ) -> Result<Pair, Fault> {
+        let Connection { account, https } = self.connection(authority, directory)?;
+        let entry = &self.entries[at];
+        let wanted = order::Wanted {
+            directory,
+            profile: authority.profile.as_deref(),
+            names: &entry.names,
+            stem,
+            held: entry.held(),
+            kinds,
+        };
+        let mut orders = Orders {
+            storage: &self.storage,
+            lease,
+            limiter: self.limiters.entry(directory.to_owned()).or_default(),
+            https: &https,
+            challenges: Challenges {
+                channel: &mut self.channel,
+                hook: &self.configuration.dns_hook,
+                last_id: &mut self.last_challenge,
+            },
+        };
+        orders.issue(&account, &wanted)
+    }
+
+    /// The account with an authority, or with its staging.
+    fn connection(&mut self, authority: &Authority, directory: &str) -> Result<Connection, Fault> {
+        if let Some(connection) = self.connections.get(directory) {
+            return Ok(connection.clone());
+        }
+        let https = Https::new(authority.roots.as_deref()).map_err(Fault::Here)?;
+        let is_staging = directory != authority.url();
+        let wanted = account::Wanted {
+            directory,
+            email: self.configuration.email.as_deref(),
+            // Staging knows nothing of accounts elsewhere.
+            external: authority.external.as_ref().filter(|_| !is_staging),
+        };
+        let account = account::open(&self.storage, &wanted, &https)?;
+        let connection = Connection { account, https };
+        self.connections.insert(directory.to_owned(), connection.clone());
+        Ok(connection)
+    }
+
+    /// Puts a pair into the storage, unless there is a later one: then that one stays.
+    fn store(&mut self, at: usize, pair: Pair) -> Result<(), Fault> {
+        let entry = &mut self.entries[at];
+        let is_later = entry.held().is_some_and(|held| {
+            held.covers(&entry.names) && held.leaf.not_before > pair.leaf.not_before
+        });
+        if !is_later {
+            self.storage.write(Shelf::Certificates, &entry.stem, pair.text.as_bytes())?;
+        }
+        self.storage.remove(Shelf::Orders, &entry.stem)?;
+        self.storage.remove(Shelf::Failures, &entry.stem)?;
+        entry.succeeded(&self.storage, time::unix());
+        say!(Level::Info, "acme: a certificate for {} is there", entry.title());
+        Ok(())
+    }
+
+    fn failed(&mut self, at: usize, fault: &Fault) {
+        let now = time::unix();
+        let asked = self.connections.values().filter_map(|known| known.https.retry_after()).max();
+        let entry = &mut self.entries[at];
+        let asked = asked.filter(|_| matches!(fault, Fault::Away(_)));
+        entry.failed(now, fault, asked);
+        // Where it cannot be written, it is known until the agent ends.
+        let failures = &entry.schedule.failures;
+        let _ = self.storage.put(Shelf::Failures, &entry.stem, failures);
+        let wait = failures.until(now).saturating_sub(now);
+        let title = entry.title();
+        say!(Level::Error, "acme: {title}: {}; the next try is in {wait} s", fault.why());
+    }
+
+    /// Asks when a certificate should be renewed (RFC 9773): one of the authorities has issued it.
+    fn advise(&mut self, at: usize, now: u64) {
+        let Some(identifier) = self.entries[at].held().and_then(Pair::identifier) else {
+            return self.entries[at].schedule.never_ask();
+        };
+        let mut is_unsupported = true;
+        for authority in self.configuration.authorities.clone() {
+            let Ok(connection) = self.connection(&authority, authority.url()) else {
+                is_unsupported = false;
+                continue;
+            };
+            match finish(connection.account.renewal_info(&identifier)) {
+                Ok((info, after)) => {
+                    let window = &info.suggested_window;
+                    let seconds = |at: i64| u64::try_from(at).unwrap_or(0);
+                    let start = seconds(window.start.unix_timestamp());
+                    let end = seconds(window.end.unix_timestamp());
+                    let schedule = &mut self.entries[at].schedule;
+                    return schedule.advised(now, Some((start, end)), Some(after.as_secs()));
+                }
+                Err(Error::Unsupported(_)) => {}
+                Err(error) => {
+                    say!(Level::Debug, "acme: {}: {error}", authority.url());
+                    is_unsupported &= matches!(error, Error::Api(_));
+                }
+            }
+        }
+        match is_unsupported {
+            true => self.entries[at].schedule.never_ask(),
+            false => self.advice_at = now + ADVICE_PAUSE,
+        }
+    }
+
+    /// Revokes the certificate that is there, and has another ordered.
+    fn revoke(&mut self, at: usize) {
+        let Some(certificate) = self.entries[at].held().map(|pair| pair.certificate.clone()) else {
+            return say!(Level::Warn, "acme: {}: no certificate", self.entries[at].title());
+        };
+        let mut why = String::new();
+        for authority in self.configuration.authorities.clone() {
+            let revoked = self.connection(&authority, authority.url()).and_then(|known| {
+                let request = RevocationRequest { certificate: &certificate, reason: None };
+                Ok(asked(|| finish(known.account.revoke(&request)))?)
+            });
+            match revoked {
+                Ok(()) => {
+                    self.entries[at].ask_for(&self.storage);
+                    return say!(Level::Info, "acme: {}: revoked", self.entries[at].title());
+                }
+                Err(fault) => why = format!("{}: {}", authority.url(), fault.why()),
+            }
+        }
+        say!(Level::Error, "acme: {}: not revoked: {why}", self.entries[at].title());
+    }
+}

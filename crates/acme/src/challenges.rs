@@ -1,0 +1,148 @@
+//! Shows an authority that names are ours: what workers must answer is told to the master, records
+//! are set by a command.
+
+use std::net::IpAddr;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use flyball_sys::error_log::Level;
+use flyball_sys::say;
+use rcgen::{CertificateParams, CustomExtension, KeyPair};
+
+use crate::channel::Channel;
+use crate::configuration::Kind;
+use crate::fault::Fault;
+use crate::messages::{Challenge, FromAgent, ToAgent};
+use crate::names::reverse;
+
+/// For the master to say that a challenge stands.
+const STANDS_MAX: Duration = Duration::from_secs(30);
+
+/// For the command of dns-01, which waits until the record can be seen.
+const HOOK_MAX: Duration = Duration::from_secs(300);
+
+/// Between two looks whether the command has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What an authority will ask.
+pub(crate) struct Proof {
+    pub(crate) kind: Kind,
+    /// The host, without `*.`, or the address.
+    pub(crate) name: String,
+    pub(crate) token: String,
+    /// The token and the account's key (RFC 8555, section 8.1).
+    pub(crate) authorization: String,
+    /// Its SHA-256 digest, and that in base64url.
+    pub(crate) digest: Vec<u8>,
+    pub(crate) record: String,
+}
+
+/// A challenge that is being answered.
+pub(crate) enum Standing {
+    /// By workers, under this number.
+    Workers(u64),
+    /// By a record of this name and value.
+    Record(String, String),
+}
+
+/// Sets and clears challenges.
+pub(crate) struct Challenges<'a> {
+    pub(crate) channel: &'a mut Channel,
+    pub(crate) hook: &'a [String],
+    /// Of the last one that workers were told.
+    pub(crate) last_id: &'a mut u64,
+}
+
+impl Challenges<'_> {
+    /// Sets one. It stands when this returns.
+    ///
+    /// # Errors
+    /// When workers or the command fail.
+    pub(crate) fn set(&mut self, proof: &Proof) -> Result<Standing, Fault> {
+        let challenge = match proof.kind {
+            Kind::Dns01 => {
+                let name = format!("_acme-challenge.{}", proof.name);
+                self.call("set", &name, &proof.record)?;
+                return Ok(Standing::Record(name, proof.record.clone()));
+            }
+            Kind::Http01 => {
+                let (token, answer) = (proof.token.clone(), proof.authorization.clone());
+                Challenge::Http01 { token, answer }
+            }
+            Kind::TlsAlpn01 => certificate(proof)?,
+        };
+        *self.last_id += 1;
+        let id = *self.last_id;
+        self.channel.tell(&FromAgent::ChallengeSet { id, challenge })?;
+        let answer = self.channel.pick(STANDS_MAX, |message| match message {
+            ToAgent::ChallengeStands { id: of } if *of == id => Some(Ok(())),
+            ToAgent::ChallengeFails { id: of, why } if *of == id => Some(Err(why.clone())),
+            _ => None,
+        })?;
+        let why = match answer {
+            Some(Ok(())) => return Ok(Standing::Workers(id)),
+            Some(Err(why)) => why,
+            None => "they do not say that it stands".into(),
+        };
+        self.channel.tell(&FromAgent::ChallengeClear { id })?;
+        Err(Fault::Here(format!("workers cannot answer a challenge: {why}")))
+    }
+
+    /// Clears one. A record that cannot be removed is told, and harms nothing.
+    ///
+    /// # Errors
+    /// When the master has ended.
+    pub(crate) fn clear(&mut self, standing: &Standing) -> Result<(), Fault> {
+        match standing {
+            Standing::Workers(id) => {
+                Ok(self.channel.tell(&FromAgent::ChallengeClear { id: *id })?)
+            }
+            Standing::Record(name, value) => match self.call("clear", name, value) {
+                Err(Fault::Gone(gone)) => Err(Fault::Gone(gone)),
+                Err(fault) => {
+                    say!(Level::Warn, "acme: {}", fault.why());
+                    Ok(())
+                }
+                Ok(()) => Ok(()),
+            },
+        }
+    }
+
+    /// Runs the command, and ends it when it takes too long.
+    fn call(&mut self, what: &str, name: &str, value: &str) -> Result<(), Fault> {
+        let (program, first) = self.hook.split_first().ok_or(Fault::Here("no dns-hook".into()))?;
+        let failed = |why: String| Fault::Here(format!("{program} {what} {name}: {why}"));
+        let mut child = Command::new(program)
+            .args(first)
+            .args([what, name, value])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|error| failed(error.to_string()))?;
+        let deadline = Instant::now() + HOOK_MAX;
+        let mut talk = Ok(());
+        while talk.is_ok() && Instant::now() < deadline {
+            match child.try_wait() {
+                Ok(None) => talk = self.channel.pass(LOOK_EVERY),
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(failed(status.to_string())),
+                Err(error) => return Err(failed(error.to_string())),
+            }
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        talk?;
+        Err(failed(format!("it took longer than {} s", HOOK_MAX.as_secs())))
+    }
+}
+
+/// The certificate of a challenge (RFC 8737, section 3): for the name alone, with the digest.
+fn certificate(proof: &Proof) -> Result<Challenge, Fault> {
+    let here = |error: rcgen::Error| Fault::Here(error.to_string());
+    let mut params = CertificateParams::new([proof.name.clone()]).map_err(here)?;
+    params.custom_extensions = vec![CustomExtension::new_acme_identifier(&proof.digest)];
+    let key = KeyPair::generate().map_err(here)?;
+    let chain = params.self_signed(&key).map_err(here)?.pem();
+    let name = proof.name.parse::<IpAddr>().map_or_else(|_| proof.name.clone(), reverse);
+    Ok(Challenge::TlsAlpn01 { name, chain, key: key.serialize_pem() })
+}

@@ -1,0 +1,217 @@
+//! What the agent is told to do: all of it comes with one message.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::names::Name;
+
+/// Certificates that one agent keeps.
+const CERTIFICATES_MAX: usize = 10_000;
+
+/// Names of one certificate: as many as Let's Encrypt takes.
+const NAMES_MAX: usize = 100;
+
+/// Authorities, one behind the other.
+const AUTHORITIES_MAX: usize = 8;
+
+/// Directories that have names.
+const KNOWN: [(&str, &str); 3] = [
+    ("letsencrypt", "https://acme-v02.api.letsencrypt.org/directory"),
+    ("letsencrypt-staging", "https://acme-staging-v02.api.letsencrypt.org/directory"),
+    ("zerossl", "https://acme.zerossl.com/v2/DV90"),
+];
+
+/// The whole configuration of an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Configuration {
+    /// The directory that it writes, which it makes if need be.
+    pub storage: PathBuf,
+    /// Authorities: where one fails, the next is asked.
+    pub authorities: Vec<Authority>,
+    /// Address that accounts are made with.
+    #[serde(default)]
+    pub email: Option<String>,
+    /// Ways to show that names are ours, the preferred one first.
+    #[serde(default = "both")]
+    pub challenges: Vec<Kind>,
+    /// The command for dns-01, and its first arguments. It is called with `set NAME VALUE` and
+    /// `clear NAME VALUE` behind them, and ends with 0 when the record can be seen.
+    #[serde(default)]
+    pub dns_hook: Vec<String>,
+    /// The names of each certificate.
+    pub certificates: Vec<Vec<String>>,
+}
+
+/// An authority that issues certificates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Authority {
+    /// `letsencrypt`, `letsencrypt-staging`, `zerossl`, or the URL of a directory.
+    pub directory: String,
+    /// In the same form, where orders are tried that were refused. Let's Encrypt's is known.
+    #[serde(default)]
+    pub staging: Option<String>,
+    /// File of certificates in PEM by which the authority's own server is known; those of the
+    /// system otherwise.
+    #[serde(default)]
+    pub roots: Option<PathBuf>,
+    /// Profile to ask for, such as `shortlived`.
+    #[serde(default)]
+    pub profile: Option<String>,
+    /// The account elsewhere to which the one here belongs (RFC 8555, section 7.3.4).
+    #[serde(default)]
+    pub external: Option<External>,
+}
+
+/// An external account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct External {
+    /// Its key identifier.
+    pub id: String,
+    /// Its key for HMAC, in base64url.
+    pub key: String,
+}
+
+/// A way to show that a name is ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// A certificate in a handshake at port 443 (RFC 8737).
+    #[serde(rename = "tls-alpn-01")]
+    TlsAlpn01,
+    /// A resource at port 80 (RFC 8555, section 8.3).
+    #[serde(rename = "http-01")]
+    Http01,
+    /// A record of the domain (RFC 8555, section 8.4).
+    #[serde(rename = "dns-01")]
+    Dns01,
+}
+
+fn both() -> Vec<Kind> {
+    vec![Kind::TlsAlpn01, Kind::Http01]
+}
+
+impl Authority {
+    /// The URL of its directory.
+    pub(crate) fn url(&self) -> &str {
+        url(&self.directory)
+    }
+
+    /// The URL of the directory for rehearsals, if it has one.
+    pub(crate) fn rehearsal(&self) -> Option<&str> {
+        let known = (self.url() == url("letsencrypt")).then_some("letsencrypt-staging");
+        self.staging.as_deref().or(known).map(url)
+    }
+}
+
+fn url(written: &str) -> &str {
+    KNOWN.iter().find(|(name, _)| *name == written).map_or(written, |(_, url)| url)
+}
+
+impl Configuration {
+    /// The names of each certificate, in one form, if all of it can be done.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub(crate) fn check(&self) -> Result<Vec<Vec<Name>>, String> {
+        let directories = self
+            .authorities
+            .iter()
+            .flat_map(|authority| std::iter::once(authority.url()).chain(authority.rehearsal()));
+        for directory in directories {
+            if !directory.starts_with("https://") {
+                return Err(format!("{directory:?} is not the https URL of a directory"));
+            }
+        }
+        if !(1..=AUTHORITIES_MAX).contains(&self.authorities.len()) {
+            return Err(format!("1 to {AUTHORITIES_MAX} authorities are possible"));
+        }
+        if self.challenges.is_empty() {
+            return Err("no challenge is allowed".into());
+        }
+        if self.challenges.contains(&Kind::Dns01) && self.dns_hook.is_empty() {
+            return Err("dns-01 needs the command dns-hook".into());
+        }
+        if self.certificates.len() > CERTIFICATES_MAX {
+            return Err(format!("more than {CERTIFICATES_MAX} certificates"));
+        }
+        self.certificates.iter().map(|names| self.names(names)).collect()
+    }
+
+    fn names(&self, written: &[String]) -> Result<Vec<Name>, String> {
+        if !(1..=NAMES_MAX).contains(&written.len()) {
+            return Err(format!("a certificate is for 1 to {NAMES_MAX} names"));
+        }
+        let mut names: Vec<Name> = Vec::with_capacity(written.len());
+        for text in written {
+            let name = Name::parse(text)?;
+            let fits = |kind: &Kind| match kind {
+                Kind::Dns01 => name.address().is_none(),
+                Kind::Http01 | Kind::TlsAlpn01 => !name.is_wildcard(),
+            };
+            if !self.challenges.iter().any(fits) {
+                return Err(format!("no challenge that is allowed can show that {name} is ours"));
+            }
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configuration(more: &str) -> Result<Vec<Vec<Name>>, String> {
+        let text = format!(
+            r#"{{"storage": "/s", "authorities": [{{"directory": "letsencrypt"}}], {more}}}"#
+        );
+        serde_json::from_str::<Configuration>(&text).unwrap().check()
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_told_before_anything_is_asked() {
+        for (more, why) in [
+            (r#""certificates": [["*.example.org"]]"#, "*.example.org is ours"),
+            (r#""certificates": [["a/b"]]"#, "not a name"),
+            (r#""certificates": [[]]"#, "1 to 100 names"),
+            (r#""certificates": [["a.org"]], "challenges": []"#, "no challenge"),
+            (r#""certificates": [["a.org"]], "challenges": ["dns-01"]"#, "dns-hook"),
+            (
+                r#""certificates": [["192.0.2.7"]], "challenges": ["dns-01"], "dns-hook": ["h"]"#,
+                "192.0.2.7 is ours",
+            ),
+        ] {
+            let told = configuration(more).unwrap_err();
+            assert!(told.contains(why), "{told}");
+        }
+    }
+
+    #[test]
+    fn names_are_told_once_and_in_one_form() {
+        let names = configuration(r#""certificates": [["A.org", "a.org.", "b.org"]]"#).unwrap();
+        assert_eq!(names[0].iter().map(Name::as_str).collect::<Vec<_>>(), ["a.org", "b.org"]);
+    }
+
+    #[test]
+    fn lets_encrypt_has_a_directory_for_rehearsals_and_others_have_what_is_written() {
+        let authority = |text| serde_json::from_str::<Authority>(text).unwrap();
+        let known = authority(r#"{"directory": "letsencrypt"}"#);
+        assert!(known.rehearsal().unwrap().contains("staging"));
+        assert_eq!(authority(r#"{"directory": "zerossl"}"#).rehearsal(), None);
+        let own = authority(r#"{"directory": "https://a/d", "staging": "https://b/d"}"#);
+        assert_eq!((own.url(), own.rehearsal()), ("https://a/d", Some("https://b/d")));
+    }
+
+    #[test]
+    fn a_directory_without_tls_is_refused() {
+        let text = r#"{"storage": "/s", "authorities": [{"directory": "http://a/d"}],
+                       "certificates": []}"#;
+        let told = serde_json::from_str::<Configuration>(text).unwrap().check().unwrap_err();
+        assert!(told.contains("http://a/d"), "{told}");
+    }
+}

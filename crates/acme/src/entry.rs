@@ -1,0 +1,117 @@
+//! One certificate that the agent keeps: its names, the pair that is there, and what is due.
+
+use crate::fault::Fault;
+use crate::ladder::Failures;
+use crate::messages::{FromAgent, Status};
+use crate::names::Name;
+use crate::pair::Pair;
+use crate::schedule::Schedule;
+use crate::storage::{Shelf, Storage};
+
+/// A certificate, there or to be ordered.
+pub(crate) struct Entry {
+    pub(crate) names: Vec<Name>,
+    /// Name of its files.
+    pub(crate) stem: String,
+    pub(crate) schedule: Schedule,
+    held: Option<Pair>,
+    error: Option<String>,
+}
+
+impl Entry {
+    /// What failed before is in the storage; a pair is only seen by [`look`](Entry::look).
+    pub(crate) fn new(names: Vec<Name>, storage: &Storage) -> Entry {
+        let stem = names.first().map(Name::stem).unwrap_or_default();
+        let schedule = Schedule::default();
+        let mut entry = Entry { names, stem, schedule, held: None, error: None };
+        entry.recall(storage);
+        entry
+    }
+
+    /// Takes over what another agent knows of failures, where that is more.
+    pub(crate) fn recall(&mut self, storage: &Storage) {
+        let failures = storage.get::<Failures>(Shelf::Failures, &self.stem).ok().flatten();
+        let known = &mut self.schedule.failures;
+        if let Some(failures) = failures.filter(|failures| failures.count > known.count) {
+            *known = failures;
+        }
+    }
+
+    /// The pair that is in the storage.
+    pub(crate) fn held(&self) -> Option<&Pair> {
+        self.held.as_ref()
+    }
+
+    /// Looks at the storage: whether there is another pair than before. What cannot be read is
+    /// told, and as if it were not there.
+    pub(crate) fn look(&mut self, storage: &Storage) -> bool {
+        let read = storage.read(Shelf::Certificates, &self.stem).map_err(|error| error.to_string());
+        let pair = read.and_then(|bytes| match bytes {
+            Some(bytes) => {
+                let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
+                Pair::read(text).map(Some)
+            }
+            None => Ok(None),
+        });
+        let pair = pair.unwrap_or_else(|why| {
+            let path = storage.path(Shelf::Certificates, &self.stem);
+            self.error = Some(format!("{}: {why}", path.display()));
+            None
+        });
+        let is_new = pair
+            .as_ref()
+            .is_some_and(|pair| self.held.as_ref().is_none_or(|held| held.text != pair.text));
+        match &pair {
+            Some(pair) if pair.covers(&self.names) => self.schedule.holds(&pair.leaf),
+            _ => self.schedule.lacks(),
+        }
+        self.held = pair;
+        is_new
+    }
+
+    /// The operator wants another pair, now.
+    pub(crate) fn ask_for(&mut self, storage: &Storage) {
+        // Where it stays, the next try is as late as it would be without the operator.
+        let _ = storage.remove(Shelf::Failures, &self.stem);
+        self.schedule.ask_for();
+    }
+
+    /// A pair was ordered and written.
+    pub(crate) fn succeeded(&mut self, storage: &Storage, now: u64) {
+        self.error = None;
+        self.look(storage);
+        if let Some(pair) = &self.held {
+            self.schedule.succeeded(&pair.leaf, now);
+        }
+    }
+
+    /// A try has failed. `asked` is for how many seconds the authority wants not to be asked.
+    pub(crate) fn failed(&mut self, now: u64, fault: &Fault, asked: Option<u64>) {
+        self.error = Some(fault.why().to_owned());
+        self.schedule.failures.add(now, fault.is_refusal(), asked);
+    }
+
+    /// For the operator.
+    pub(crate) fn title(&self) -> &str {
+        self.names.first().map(Name::as_str).unwrap_or_default()
+    }
+
+    /// Where the pair is, for the master.
+    pub(crate) fn ready(&self, storage: &Storage) -> FromAgent {
+        let path = storage.path(Shelf::Certificates, &self.stem);
+        FromAgent::Certificate { names: self.names.iter().map(Name::to_string).collect(), path }
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let leaf = self.held.as_ref().map(|pair| &pair.leaf);
+        Status {
+            names: self.names.iter().map(Name::to_string).collect(),
+            issuer: leaf.map(|leaf| leaf.issuer.clone()).unwrap_or_default(),
+            not_before: leaf.map(|leaf| leaf.not_before),
+            not_after: leaf.map(|leaf| leaf.not_after),
+            renews_at: self.schedule.renews_at(),
+            failures: self.schedule.failures.count,
+            error: self.error.clone(),
+        }
+    }
+}

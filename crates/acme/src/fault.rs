@@ -1,0 +1,94 @@
+//! Why an order failed, and what follows from it.
+
+use std::io;
+
+use instant_acme::{Error, Problem};
+
+use crate::channel::Gone;
+
+/// Types of problems (RFC 8555, section 6.7) begin so.
+const TYPES: &str = "urn:ietf:params:acme:error:";
+
+/// How often a request is made whose nonce is refused, beyond what the library does by itself.
+const NONCE_TRIES: u32 = 8;
+
+/// Why something failed.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The master has ended: nothing can be done any more.
+    Gone(Gone),
+    /// Here: the disk, a command, a worker. Other authorities cannot help.
+    Here(String),
+    /// The authority cannot be reached, has no time, or does not understand itself.
+    Away(String),
+    /// The authority says no.
+    Refused(String),
+    /// It could not see that a name is ours, in the way that was tried.
+    NotShown(String),
+    /// It does not know our account.
+    Unknown(String),
+}
+
+impl Fault {
+    /// For the operator.
+    pub(crate) fn why(&self) -> &str {
+        match self {
+            Fault::Gone(Gone(why)) => why,
+            Fault::Here(why) | Fault::Away(why) | Fault::Refused(why) => why,
+            Fault::NotShown(why) | Fault::Unknown(why) => why,
+        }
+    }
+
+    /// Whether the authority has looked at the order, so that another try would be the same: it is
+    /// rehearsed first.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Fault::Refused(_) | Fault::NotShown(_))
+    }
+}
+
+impl From<Gone> for Fault {
+    fn from(gone: Gone) -> Fault {
+        Fault::Gone(gone)
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Fault {
+        Fault::Here(format!("the storage: {error}"))
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        let why = error.to_string();
+        match &error {
+            Error::Api(problem) if is(problem, "accountDoesNotExist") => Fault::Unknown(why),
+            Error::Api(problem) if is_away(problem) => Fault::Away(why),
+            Error::Api(_) => Fault::Refused(why),
+            Error::Crypto | Error::KeyRejected => Fault::Here(why),
+            _ => Fault::Away(why),
+        }
+    }
+}
+
+fn is_away(problem: &Problem) -> bool {
+    ["rateLimited", "serverInternal", "badNonce"].iter().any(|kind| is(problem, kind))
+        || problem.status.is_some_and(|status| status >= 500)
+}
+
+/// Whether it is of this type.
+pub(crate) fn is(problem: &Problem, kind: &str) -> bool {
+    problem.r#type.as_deref().and_then(|known| known.strip_prefix(TYPES)) == Some(kind)
+}
+
+/// Makes a request until its nonce is taken (RFC 8555, section 6.5): one that is refused has done
+/// nothing.
+pub(crate) fn asked<T>(mut ask: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    for _ in 1..NONCE_TRIES {
+        match ask() {
+            Err(Error::Api(problem)) if is(&problem, "badNonce") => {}
+            answer => return answer,
+        }
+    }
+    ask()
+}

@@ -1,0 +1,300 @@
+//! Requests to authorities: one connection each, so that none is found dead, with bounds of time
+//! and size. Everything blocks, so that a future is done when it was polled once: no runtime is
+//! needed.
+
+use std::future::Future;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::path::Path;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use flyball_http::h1::{Client, Event};
+use flyball_http::limits::Limits;
+use http::header::RETRY_AFTER;
+use http::{Request, Response};
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+/// For one request, from the look-up of the name to the last byte of the answer.
+const REQUEST_MAX: Duration = Duration::from_secs(60);
+
+/// For a connection to one address.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// Addresses of one name that are tried.
+const ADDRESSES_MAX: usize = 8;
+
+/// Largest answer in bytes, its head apart.
+const ANSWER_MAX: usize = 1 << 20;
+
+/// Read at once.
+const PIECE: usize = 16 << 10;
+
+/// Fields of an answer's head.
+const FIELDS_MAX: usize = 64;
+
+/// A client of authorities.
+#[derive(Clone)]
+pub(crate) struct Https {
+    tls: Arc<ClientConfig>,
+    /// Seconds for which the last answer asked to wait; 0 when it did not.
+    retry_after: Arc<AtomicU64>,
+}
+
+impl Https {
+    /// A client that believes these roots, or those of the system. Blocks on the disk.
+    ///
+    /// # Errors
+    /// When there are none, or they cannot be read.
+    pub(crate) fn new(roots: Option<&Path>) -> Result<Https, String> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_root_certificates(read_roots(roots)?)
+            .with_no_client_auth();
+        Ok(Https { tls: Arc::new(config), retry_after: Arc::default() })
+    }
+
+    /// For how many seconds the last answer asked to wait (RFC 9110, section 10.2.3).
+    pub(crate) fn retry_after(&self) -> Option<u64> {
+        Some(self.retry_after.load(Relaxed)).filter(|seconds| *seconds > 0)
+    }
+
+    /// One request and its answer. Blocks.
+    fn exchange(&self, request: &Request<()>, body: &[u8]) -> io::Result<Response<Bytes>> {
+        let deadline = Instant::now() + REQUEST_MAX;
+        let uri = request.uri();
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+        let stream = connect((&*host, uri.port_u16().unwrap_or(443)), deadline)?;
+        let tls = ClientConnection::new(Arc::clone(&self.tls), name).map_err(io::Error::other)?;
+        let mut stream = StreamOwned::new(tls, Timed { stream, deadline });
+        stream.write_all(&encode(request, body))?;
+        stream.flush()?;
+        let response = receive(&mut stream, request.method() == http::Method::HEAD)?;
+        self.retry_after.store(seconds(&response).unwrap_or(0), Relaxed);
+        Ok(response)
+    }
+}
+
+impl HttpClient for Https {
+    fn request(
+        &self,
+        request: Request<BodyWrapper<Bytes>>,
+    ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
+        let client = self.clone();
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            // The library reads bodies of answers alone.
+            let mut body = BytesResponse::from(Response::new(body)).body;
+            let body = body.into_bytes().await.map_err(Error::Other)?;
+            let request = Request::from_parts(parts, ());
+            let (parts, body) = client
+                .exchange(&request, &body)
+                .map_err(|error| Error::Other(format!("{}: {error}", request.uri()).into()))?
+                .into_parts();
+            Ok(BytesResponse { parts, body: Box::new(body) })
+        })
+    }
+}
+
+/// What a future gives that waits only by blocking.
+///
+/// # Errors
+/// When it waits in another way, which none does that is used here.
+pub(crate) fn finish<T>(future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => done,
+        Poll::Pending => Err(Error::Str("an answer that was waited for")),
+    }
+}
+
+fn read_roots(file: Option<&Path>) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let certificates: Vec<CertificateDer<'_>> = match file {
+        Some(path) => {
+            let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+            read.map_err(|error| format!("{}: {error}", path.display()))?
+        }
+        None => rustls_native_certs::load_native_certs().certs,
+    };
+    roots.add_parsable_certificates(certificates);
+    match roots.is_empty() {
+        true => Err("no roots are known: install ca-certificates, or name a file".into()),
+        false => Ok(roots),
+    }
+}
+
+fn connect(to: (&str, u16), deadline: Instant) -> io::Result<TcpStream> {
+    let addresses: Vec<SocketAddr> = to.to_socket_addrs()?.take(ADDRESSES_MAX).collect();
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for address in addresses {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match TcpStream::connect_timeout(&address, left.min(CONNECT_MAX)) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// A socket whose calls end at one time.
+struct Timed {
+    stream: TcpStream,
+    deadline: Instant,
+}
+
+impl Timed {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        match self.deadline.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
+            left => Ok(Some(left)),
+        }
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(buffer)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn encode(request: &Request<()>, body: &[u8]) -> Vec<u8> {
+    let uri = request.uri();
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    let mut bytes = format!("{} {path} HTTP/1.1\r\nhost: {authority}\r\n", request.method());
+    bytes.push_str(&format!("connection: close\r\ncontent-length: {}\r\n", body.len()));
+    let mut bytes = bytes.into_bytes();
+    for (name, value) in request.headers() {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            bytes.extend_from_slice(part);
+        }
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+fn receive(stream: &mut impl Read, to_head: bool) -> io::Result<Response<Bytes>> {
+    let mut client = Client::new(Limits::default());
+    client.requested(to_head);
+    let (mut input, mut parts, mut body) = (Vec::new(), None, Vec::new());
+    loop {
+        let (consumed, event) = client.recv(&input);
+        if let Event::Head(head) = event {
+            parts = Some(fields(&input[consumed - head.len..consumed])?);
+        }
+        input.drain(..consumed);
+        let event = match event {
+            Event::More => {
+                let len = input.len();
+                input.resize(len + PIECE, 0);
+                // An end without the word of TLS is an error: what comes may have been cut.
+                let read = stream.read(&mut input[len..])?;
+                input.truncate(len + read);
+                if read > 0 {
+                    continue;
+                }
+                client.eof()
+            }
+            event => event,
+        };
+        match event {
+            Event::Body(ready) if body.len() + ready <= ANSWER_MAX => {
+                body.extend(input.drain(..ready));
+                client.taken(ready);
+            }
+            Event::Body(_) => return Err(io::ErrorKind::FileTooLarge.into()),
+            Event::End => break,
+            Event::Head(_) | Event::More => {}
+            Event::Broken(refusal) => {
+                return Err(io::Error::other(format!("the answer is broken: {refusal:?}")));
+            }
+            Event::Idle => return Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+    let head = parts.ok_or(io::ErrorKind::UnexpectedEof)?;
+    head.body(Bytes::from(body)).map_err(io::Error::other)
+}
+
+/// Status and fields of a head.
+fn fields(head: &[u8]) -> io::Result<http::response::Builder> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut parsed = httparse::Response::new(&mut fields);
+    parsed.parse(head).map_err(io::Error::other)?;
+    let mut builder = Response::builder().status(parsed.code.unwrap_or_default());
+    for field in parsed.headers {
+        builder = builder.header(field.name, field.value);
+    }
+    Ok(builder)
+}
+
+/// What `Retry-After` says, in seconds from now.
+fn seconds(response: &Response<Bytes>) -> Option<u64> {
+    let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let until = |date| SystemTime::from(date).duration_since(SystemTime::now()).ok();
+    let from_date = || text.parse::<httpdate::HttpDate>().ok().and_then(until);
+    text.parse().ok().or_else(|| from_date().map(|left| left.as_secs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_its_status_fields_and_body() {
+        let text = "HTTP/1.1 201 Created\r\nReplay-Nonce: n\r\nRetry-After: 5\r\n\
+                    Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n";
+        let response = receive(&mut text.as_bytes(), false).unwrap();
+        assert_eq!(response.status(), 201);
+        assert_eq!(response.headers()["replay-nonce"], "n");
+        assert_eq!(seconds(&response), Some(5));
+        assert_eq!(&response.body()[..], b"hi");
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_or_too_large_is_an_error() {
+        let cut = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel";
+        assert!(receive(&mut cut.as_bytes(), false).is_err());
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\n";
+        let large = [head.as_bytes(), &vec![b'x'; ANSWER_MAX + 1]].concat();
+        assert!(receive(&mut &large[..], false).is_err());
+        assert!(receive(&mut &b""[..], false).is_err());
+    }
+
+    #[test]
+    fn a_request_says_where_to_and_how_long_it_is() {
+        let request = Request::post("https://ca.example:14000/new?x=1")
+            .header("content-type", "application/jose+json")
+            .body(())
+            .unwrap();
+        let text = String::from_utf8(encode(&request, b"{}")).unwrap();
+        assert!(text.starts_with("POST /new?x=1 HTTP/1.1\r\nhost: ca.example:14000\r\n"), "{text}");
+        assert!(text.contains("content-type: application/jose+json\r\n"), "{text}");
+        assert!(text.ends_with("content-length: 2\r\n\r\n{}") || text.ends_with("\r\n\r\n{}"));
+    }
+}

@@ -1,0 +1,138 @@
+//! Names that a certificate is for: hosts, wildcards and addresses.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use instant_acme::Identifier;
+
+/// Longest name in bytes (RFC 1035, section 2.3.4, as text).
+const NAME_MAX: usize = 253;
+
+/// Longest label of a name in bytes.
+const LABEL_MAX: usize = 63;
+
+/// A name in the form in which certificates have it: an A-label in lower case, the same behind
+/// `*.`, or an address.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Name(String);
+
+impl Name {
+    /// Reads a name that an operator wrote.
+    ///
+    /// # Errors
+    /// When it is neither a host in ASCII nor an address.
+    pub(crate) fn parse(text: &str) -> Result<Name, String> {
+        let text = text.trim_end_matches('.');
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(Name(address.to_string()));
+        }
+        let lower = text.to_ascii_lowercase();
+        let host = lower.strip_prefix("*.").unwrap_or(&lower);
+        let is_host = lower.len() <= NAME_MAX && host.split('.').all(is_label);
+        match is_host && !host.is_empty() {
+            true => Ok(Name(lower)),
+            false => Err(format!("{text:?} is not a name that a certificate can be for")),
+        }
+    }
+
+    /// As it stands in certificates.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it stands for all names one label below another. Only dns-01 shows that.
+    pub(crate) fn is_wildcard(&self) -> bool {
+        self.0.starts_with("*.")
+    }
+
+    /// The address that it is.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.0.parse().ok()
+    }
+
+    /// As an order has it (RFC 8555, section 7.1.3; RFC 8738 for addresses).
+    pub(crate) fn identifier(&self) -> Identifier {
+        match self.address() {
+            Some(address) => Identifier::Ip(address),
+            None => Identifier::Dns(self.0.clone()),
+        }
+    }
+
+    /// A name of a file for it, the same for no other name: neither `_` nor an upper-case letter is
+    /// part of any.
+    pub(crate) fn stem(&self) -> String {
+        self.0.replace("*.", "_wildcard.").replace(':', "_")
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn is_label(label: &str) -> bool {
+    let is_plain = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    is_plain
+        && (1..=LABEL_MAX).contains(&label.len())
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+}
+
+/// The name by which a client asks for the challenge certificate of an address (RFC 8738,
+/// section 6): its name for reverse look-ups.
+pub(crate) fn reverse(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => {
+            let [a, b, c, d] = address.octets();
+            format!("{d}.{c}.{b}.{a}.in-addr.arpa")
+        }
+        IpAddr::V6(address) => {
+            let nibbles =
+                address.octets().into_iter().rev().flat_map(|byte| [byte & 15, byte >> 4]);
+            nibbles.map(|nibble| format!("{nibble:x}.")).collect::<String>() + "ip6.arpa"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_wildcards_and_addresses_are_names_in_one_form() {
+        for (text, name) in [
+            ("Example.ORG.", "example.org"),
+            ("*.example.org", "*.example.org"),
+            ("192.0.2.7", "192.0.2.7"),
+            ("2001:DB8::0:1", "2001:db8::1"),
+            ("xn--bcher-kva.example", "xn--bcher-kva.example"),
+        ] {
+            assert_eq!(Name::parse(text).unwrap().as_str(), name);
+        }
+    }
+
+    #[test]
+    fn what_could_be_a_path_or_is_no_host_is_refused() {
+        let long = format!("{}.org", "a".repeat(64));
+        for text in ["", ".", "*.", "a/b", "..", "a..b", "-a", "a-", "*", "a.*.b", "b\u{fc}", &long]
+        {
+            assert!(Name::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn files_of_two_names_differ() {
+        let stem = |text| Name::parse(text).unwrap().stem();
+        assert_eq!(stem("*.example.org"), "_wildcard.example.org");
+        assert_eq!(stem("::1"), "__1");
+        assert_ne!(stem("wildcard.example.org"), stem("*.example.org"));
+    }
+
+    #[test]
+    fn addresses_are_asked_for_by_their_names_in_arpa() {
+        assert_eq!(reverse("192.0.2.7".parse().unwrap()), "7.2.0.192.in-addr.arpa");
+        let six = reverse("2001:db8::1".parse().unwrap());
+        assert!(six.starts_with("1.0.0.0.") && six.ends_with("8.b.d.0.1.0.0.2.ip6.arpa"), "{six}");
+    }
+}

@@ -1,0 +1,228 @@
+//! The directory that the agent writes: accounts, certificates, orders that are under way, and what
+//! failed. Directories are for the agent's user alone, and so is each file.
+//!
+//! ```text
+//! accounts/HOST_PATH.json     the account with an authority, and its key
+//! certificates/NAME.pem       a key and its chain
+//! orders/NAME.json            an order that is under way, and the key of its certificate
+//! failures/NAME.json          how often and when orders failed
+//! lock                        who may order
+//! ```
+//!
+//! A file is written beside the old one, and takes its name when the disk has it: whatever happens,
+//! there is the old one or the new one, whole.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// For the owner alone.
+const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// Largest file that is read, in bytes.
+const FILE_MAX: u64 = 1 << 20;
+
+/// A directory of the storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shelf {
+    Accounts,
+    Certificates,
+    Orders,
+    Failures,
+}
+
+impl Shelf {
+    const ALL: [Shelf; 4] = [Shelf::Accounts, Shelf::Certificates, Shelf::Orders, Shelf::Failures];
+
+    fn name(self) -> &'static str {
+        match self {
+            Shelf::Accounts => "accounts",
+            Shelf::Certificates => "certificates",
+            Shelf::Orders => "orders",
+            Shelf::Failures => "failures",
+        }
+    }
+
+    fn extension(self) -> &'static str {
+        match self {
+            Shelf::Certificates => "pem",
+            Shelf::Accounts | Shelf::Orders | Shelf::Failures => "json",
+        }
+    }
+}
+
+/// The storage. All its calls block on the disk.
+#[derive(Clone, Debug)]
+pub(crate) struct Storage {
+    root: PathBuf,
+}
+
+impl Storage {
+    /// Makes what is missing of the directories.
+    ///
+    /// # Errors
+    /// When one cannot be made, or its mode cannot be set.
+    pub(crate) fn open(root: &Path) -> io::Result<Storage> {
+        let make =
+            |path: &Path| DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path);
+        make(root)?;
+        for shelf in Shelf::ALL {
+            let path = root.join(shelf.name());
+            make(&path)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(DIRECTORY_MODE))?;
+        }
+        Ok(Storage { root: root.to_owned() })
+    }
+
+    /// Where a file is, or would be.
+    pub(crate) fn path(&self, shelf: Shelf, stem: &str) -> PathBuf {
+        self.root.join(shelf.name()).join(format!("{stem}.{}", shelf.extension()))
+    }
+
+    /// The file by which one agent at a time orders.
+    pub(crate) fn lock_path(&self) -> PathBuf {
+        self.root.join("lock")
+    }
+
+    /// Replaces a file as a whole.
+    ///
+    /// # Errors
+    /// When the disk fails or is full: then the old one is there as it was.
+    pub(crate) fn write(&self, shelf: Shelf, stem: &str, bytes: &[u8]) -> io::Result<()> {
+        let directory = self.root.join(shelf.name());
+        // No name of a certificate begins so.
+        let beside = directory.join(format!(".{stem}.new"));
+        // One that was killed has left it.
+        remove(&beside)?;
+        let written = write_new(&beside, bytes);
+        let moved = written.and_then(|()| fs::rename(&beside, self.path(shelf, stem)));
+        if moved.is_err() {
+            let _ = fs::remove_file(&beside);
+        }
+        moved?;
+        File::open(&directory)?.sync_all()
+    }
+
+    /// The content of a file, if there is one.
+    ///
+    /// # Errors
+    /// When the disk fails, or the file is too large to be one of ours.
+    pub(crate) fn read(&self, shelf: Shelf, stem: &str) -> io::Result<Option<Vec<u8>>> {
+        let file = match File::open(self.path(shelf, stem)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut bytes = Vec::new();
+        file.take(FILE_MAX + 1).read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > FILE_MAX {
+            true => Err(io::ErrorKind::FileTooLarge.into()),
+            false => Ok(Some(bytes)),
+        }
+    }
+
+    /// Deletes a file, if there is one.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(crate) fn remove(&self, shelf: Shelf, stem: &str) -> io::Result<()> {
+        remove(&self.path(shelf, stem))
+    }
+
+    /// As [`write`](Storage::write), of a value.
+    ///
+    /// # Errors
+    /// As [`write`](Storage::write).
+    pub(crate) fn put(&self, shelf: Shelf, stem: &str, value: &impl Serialize) -> io::Result<()> {
+        self.write(shelf, stem, &serde_json::to_vec(value)?)
+    }
+
+    /// As [`read`](Storage::read), of a value. What cannot be understood is as if it were not
+    /// there: all of it can be made once more.
+    ///
+    /// # Errors
+    /// As [`read`](Storage::read).
+    pub(crate) fn get<T: DeserializeOwned>(
+        &self,
+        shelf: Shelf,
+        stem: &str,
+    ) -> io::Result<Option<T>> {
+        Ok(self.read(shelf, stem)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn directories_and_files_are_for_their_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("a/storage");
+        let storage = Storage::open(&root).unwrap();
+        fs::set_permissions(root.join("orders"), fs::Permissions::from_mode(0o777)).unwrap();
+        let storage = Storage::open(&storage.root).unwrap();
+        storage.write(Shelf::Orders, "x", b"1").unwrap();
+        assert_eq!(mode(&root), 0o700);
+        assert_eq!(mode(&root.join("orders")), 0o700);
+        assert_eq!(mode(&storage.path(Shelf::Orders, "x")), 0o600);
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_does_no_harm() {
+        let dir = tempfile::tempdir().unwrap();
+        let storage = Storage::open(dir.path()).unwrap();
+        let left = dir.path().join("certificates/.x.new");
+        fs::write(&left, "half").unwrap();
+        storage.write(Shelf::Certificates, "x", b"whole").unwrap();
+        assert_eq!(storage.read(Shelf::Certificates, "x").unwrap().unwrap(), b"whole");
+        assert_eq!(mode(&storage.path(Shelf::Certificates, "x")), 0o600);
+        assert!(!left.exists());
+    }
+
+    #[test]
+    fn what_is_not_there_is_none_and_what_is_torn_is_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let storage = Storage::open(dir.path()).unwrap();
+        assert_eq!(storage.get::<u64>(Shelf::Failures, "x").unwrap(), None);
+        storage.write(Shelf::Failures, "x", b"{").unwrap();
+        assert_eq!(storage.get::<u64>(Shelf::Failures, "x").unwrap(), None);
+        storage.put(Shelf::Failures, "x", &7).unwrap();
+        assert_eq!(storage.get::<u64>(Shelf::Failures, "x").unwrap(), Some(7));
+        storage.remove(Shelf::Failures, "x").unwrap();
+        storage.remove(Shelf::Failures, "x").unwrap();
+        assert_eq!(storage.get::<u64>(Shelf::Failures, "x").unwrap(), None);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_the_old_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let storage = Storage::open(dir.path()).unwrap();
+        storage.write(Shelf::Certificates, "x", b"old").unwrap();
+        // A directory that is not empty cannot be removed.
+        fs::create_dir_all(dir.path().join("certificates/.x.new/in")).unwrap();
+        assert!(storage.write(Shelf::Certificates, "x", b"new").is_err());
+        assert_eq!(storage.read(Shelf::Certificates, "x").unwrap().unwrap(), b"old");
+    }
+}

@@ -1,0 +1,194 @@
+//! Orders where something fails: the authority, the challenge, the disk, another agent.
+
+use std::fs;
+use std::path::Path;
+
+use flyball_acme::messages::ToAgent;
+use flyball_testkit::free_address;
+use serde_json::{Value, json};
+
+use crate::agent::{Agent, configuration};
+use crate::authority::{Authority, Ways, directory_at};
+use crate::responder::Responder;
+
+/// How often an order was refused, as the storage has it: long ago, so that the next try is due.
+fn refused(storage: &Path, name: &str) {
+    let failures = json!({
+        "count": 1, "first": 1_000, "last": 1_000, "not_before": 0, "is_refused": true,
+    });
+    fs::create_dir_all(storage.join("failures")).unwrap();
+    fs::write(storage.join(format!("failures/{name}.json")), failures.to_string()).unwrap();
+}
+
+#[test]
+fn without_its_authority_an_agent_tells_what_is_there_and_orders_later() {
+    let responder = Responder::start();
+    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let storage = tempfile::tempdir().unwrap();
+    let configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
+    let agent = Agent::start(&responder, &configuration);
+    let path = agent.certificate();
+    assert_eq!(agent.leave(), Some(0));
+    // It is told at once; a second certificate has to wait.
+    let mut both = configuration;
+    let roots = storage.path().join("roots.pem");
+    fs::copy(authority.roots(), &roots).unwrap();
+    both["authorities"][0]["roots"] = json!(roots);
+    let at = authority.at;
+    drop(authority);
+    both["certificates"] = json!([["b.test"], ["a.test"]]);
+    let agent = Agent::start(&responder, &both);
+    assert_eq!(agent.certificate(), path);
+    let status = agent.status(|status| status.failures == 1);
+    assert!(status.error.unwrap().contains("/dir"), "the authority is named");
+    let ways = Ways { at: Some(at), ..Ways::default() };
+    let Some(authority) = Authority::start(&responder, ways) else { return };
+    both["authorities"][0]["roots"] = json!(authority.roots());
+    let configure = serde_json::from_value(both).unwrap();
+    agent.tell(&ToAgent::Configure(Box::new(configure)));
+    agent.tell(&ToAgent::Renew { name: "b.test".into() });
+    // What is there is told once more after a configuration. The authority has lost the account.
+    while !agent.certificate().ends_with("b.test.pem") {
+        agent.tell(&ToAgent::Renew { name: "b.test".into() });
+    }
+    assert_eq!(authority.issued(), 1);
+}
+
+#[test]
+fn where_one_authority_is_away_the_next_is_asked() {
+    let responder = Responder::start();
+    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let storage = tempfile::tempdir().unwrap();
+    let mut configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
+    let away = json!({"directory": directory_at(free_address()), "roots": authority.roots()});
+    configuration["authorities"].as_array_mut().unwrap().insert(0, away);
+    let agent = Agent::start(&responder, &configuration);
+    agent.certificate();
+    assert_eq!(authority.issued(), 1);
+}
+
+#[test]
+fn a_challenge_that_cannot_be_seen_is_followed_by_the_other() {
+    let responder = Responder::start();
+    // Of two ports only that for HTTP answers.
+    let mut half = responder;
+    half.tls = free_address();
+    let Some(authority) = Authority::start(&half, Ways::default()) else { return };
+    let storage = tempfile::tempdir().unwrap();
+    let mut configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
+    configuration["challenges"] = json!(["tls-alpn-01", "http-01"]);
+    let agent = Agent::start(&half, &configuration);
+    agent.certificate();
+    assert_eq!(authority.issued(), 1);
+}
+
+#[test]
+fn an_order_that_was_refused_is_rehearsed_at_staging() {
+    let responder = Responder::start();
+    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let Some(staging) = Authority::start(&responder, Ways::default()) else { return };
+    let storage = tempfile::tempdir().unwrap();
+    let mut configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
+    let both = storage.path().join("roots.pem");
+    let roots = [authority.roots(), staging.roots()].map(|path| fs::read_to_string(path).unwrap());
+    fs::write(&both, roots.concat()).unwrap();
+    configuration["authorities"][0]["staging"] = json!(staging.url());
+    configuration["authorities"][0]["roots"] = json!(both);
+    // As long as staging refuses it, the authority is not asked.
+    refused(storage.path(), "a.test");
+    let other = Responder::start();
+    let agent = Agent::start(&other, &configuration);
+    let status = agent.status(|status| status.failures == 2);
+    assert!(status.error.unwrap().contains("a.test"), "the reason is told");
+    assert_eq!(authority.log_count("/order-plz -> calling handler()"), 0);
+    assert_eq!(agent.leave(), Some(0));
+    refused(storage.path(), "a.test");
+    let agent = Agent::start(&responder, &configuration);
+    agent.certificate();
+    assert_eq!((staging.issued(), authority.issued()), (1, 1));
+    // That it has worked is known to the next one.
+    let left: Vec<_> = fs::read_dir(storage.path().join("failures")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    let left: Vec<_> = fs::read_dir(storage.path().join("orders")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_ordered() {
+    let responder = Responder::start();
+    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let storage = tempfile::tempdir().unwrap();
+    let configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
+    let agent = Agent::start_with_room(0, &responder, &configuration);
+    let status = agent.status(|status| status.failures == 1);
+    assert!(status.error.unwrap().contains("the storage"), "the reason is told");
+    assert_eq!(authority.log_count("/order-plz -> calling handler()"), 0);
+    assert_eq!(agent.leave(), Some(0));
+    let agent = Agent::start(&responder, &configuration);
+    agent.certificate();
+    assert_eq!(authority.issued(), 1);
+}
+
+/// The order's file fits; a key with its chain does not.
+#[test]
+fn a_certificate_for_which_there_was_no_room_is_not_ordered_again() {
+    let responder = Responder::start();
+    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let storage = tempfile::tempdir().unwrap();
+    let configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
+    let agent = Agent::start_with_room(2, &responder, &configuration);
+    let status = agent.status(|status| status.failures == 1);
+    assert!(status.error.unwrap().contains("the storage"), "the reason is told");
+    assert_eq!(authority.issued(), 1);
+    assert_eq!(agent.leave(), Some(0));
+    let agent = Agent::start(&responder, &configuration);
+    agent.tell(&ToAgent::Renew { name: "a.test".into() });
+    agent.certificate();
+    assert_eq!(authority.issued(), 1);
+}
+
+#[test]
+fn of_two_agents_with_one_storage_one_orders() {
+    let responder = Responder::start();
+    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let storage = tempfile::tempdir().unwrap();
+    let configuration = configuration(&authority, storage.path(), &[&["a.test"], &["b.test"]]);
+    let agents: Vec<Agent> = (0..3).map(|_| Agent::start(&responder, &configuration)).collect();
+    for agent in &agents {
+        agent.certificate();
+        agent.certificate();
+    }
+    assert_eq!(authority.issued(), 2);
+}
+
+#[test]
+fn a_pair_that_does_not_match_is_not_told_and_another_takes_its_place() {
+    let responder = Responder::start();
+    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let storage = tempfile::tempdir().unwrap();
+    let configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
+    let pem = storage.path().join("certificates/a.test.pem");
+    fs::create_dir_all(pem.parent().unwrap()).unwrap();
+    fs::write(&pem, "-----BEGIN PRIVATE KEY-----\n").unwrap();
+    let agent = Agent::start(&responder, &configuration);
+    assert_eq!(agent.certificate(), pem);
+    assert!(fs::read_to_string(&pem).unwrap().contains("BEGIN CERTIFICATE"));
+    assert_eq!(authority.issued(), 1);
+}
+
+#[test]
+fn a_wrong_configuration_is_told_and_ends_the_agent() {
+    let responder = Responder::start();
+    let wrong = |more: Value| {
+        let mut configuration = json!({
+            "storage": "/nonexistent/storage",
+            "authorities": [{"directory": "letsencrypt"}],
+            "certificates": [["a.test"]],
+        });
+        configuration.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Agent::start(&responder, &configuration).ended()
+    };
+    assert_eq!(wrong(json!({"certificates": [["*.a.test"]]})), Some(2));
+    assert_eq!(wrong(json!({"certifikates": []})), Some(2));
+    assert_eq!(wrong(json!({"storage": "/dev/null/storage"})), Some(2));
+}

@@ -1,0 +1,17 @@
+//! `flyball acme-agent`: the process that gets certificates. The master executes it.
+
+use std::process::ExitCode;
+
+use flyball::cli::USAGE_EXIT;
+use flyball_sys::error_log::Level;
+use flyball_sys::say;
+
+pub(crate) fn run() -> ExitCode {
+    match flyball_acme::run(std::io::stdin(), std::io::stdout()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            say!(Level::Error, "acme-agent: {why}");
+            ExitCode::from(USAGE_EXIT)
+        }
+    }
+}
