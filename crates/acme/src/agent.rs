@@ -78,8 +78,9 @@ struct Agent {
     /// By the URL of the directory.
     connections: HashMap<String, Connection>,
     limiters: HashMap<String, Limiter>,
-    told: Vec<Status>,
     last_challenge: u64,
+    /// For how many seconds an authority that failed wants not to be asked.
+    asked: Option<u64>,
     check_at: u64,
     order_at: u64,
     advice_at: u64,
@@ -106,8 +107,8 @@ impl Agent {
             entries,
             connections: HashMap::new(),
             limiters: HashMap::new(),
-            told: Vec::new(),
             last_challenge: 0,
+            asked: None,
             check_at: 0,
             order_at: 0,
             advice_at: 0,
@@ -190,22 +191,22 @@ impl Agent {
 
     /// Looks at the storage, and tells the master what is new there.
     fn look(&mut self) -> Result<(), Gone> {
-        for entry in &mut self.entries {
-            if entry.look(&self.storage) {
-                self.channel.tell(&entry.ready(&self.storage))?;
-            }
+        (0..self.entries.len()).try_for_each(|at| self.look_at(at))
+    }
+
+    fn look_at(&mut self, at: usize) -> Result<(), Gone> {
+        match self.entries[at].look(&self.storage) {
+            true => self.channel.tell(&self.entries[at].ready(&self.storage)),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     fn tell_status(&mut self) -> Result<(), Gone> {
-        let status: Vec<Status> = self.entries.iter().map(Entry::status).collect();
-        if status == self.told {
-            return Ok(());
+        let changed: Vec<Status> = self.entries.iter_mut().filter_map(Entry::news).collect();
+        match changed.is_empty() {
+            true => Ok(()),
+            false => self.channel.tell(&FromAgent::Status(changed)),
         }
-        self.channel.tell(&FromAgent::Status(status.clone()))?;
-        self.told = status;
-        Ok(())
     }
 
     /// One try to get a certificate, from each authority until one issues it.
@@ -223,11 +224,12 @@ impl Agent {
             }
         };
         // Another may have ordered until now.
-        self.look()?;
+        self.look_at(at)?;
         self.entries[at].recall(&self.storage);
         if !matches!(self.entries[at].schedule.next(now), Due::Order { .. }) {
             return Ok(());
         }
+        self.asked = None;
         match self.issue(at, rehearse, &mut lease) {
             Err(Fault::Gone(gone)) => return Err(gone),
             Err(fault) => self.failed(at, &fault),
@@ -327,7 +329,8 @@ impl Agent {
             profile: authority.profile.as_deref(),
             names: &entry.names,
             stem,
-            held: entry.held(),
+            // Staging has not issued it.
+            held: entry.held().filter(|_| !stem.starts_with(REHEARSAL)),
             kinds,
         };
         let mut orders = Orders {
@@ -341,7 +344,8 @@ impl Agent {
                 last_id: &mut self.last_challenge,
             },
         };
-        orders.issue(&account, &wanted)
+        let issued = orders.issue(&account, &wanted);
+        issued.inspect_err(|_| self.asked = self.asked.max(https.retry_after()))
     }
 
     /// The account with an authority, or with its staging.
@@ -357,7 +361,8 @@ impl Agent {
             // Staging knows nothing of accounts elsewhere.
             external: authority.external.as_ref().filter(|_| !is_staging),
         };
-        let account = account::open(&self.storage, &wanted, &https)?;
+        let opened = account::open(&self.storage, &wanted, &https);
+        let account = opened.inspect_err(|_| self.asked = self.asked.max(https.retry_after()))?;
         let connection = Connection { account, https };
         self.connections.insert(directory.to_owned(), connection.clone());
         Ok(connection)
@@ -381,16 +386,19 @@ impl Agent {
 
     fn failed(&mut self, at: usize, fault: &Fault) {
         let now = time::unix();
-        let asked = self.connections.values().filter_map(|known| known.https.retry_after()).max();
+        let asked = self.asked.filter(|_| matches!(fault, Fault::Away(_)));
         let entry = &mut self.entries[at];
-        let asked = asked.filter(|_| matches!(fault, Fault::Away(_)));
         entry.failed(now, fault, asked);
         // Where it cannot be written, it is known until the agent ends.
         let failures = &entry.schedule.failures;
         let _ = self.storage.put(Shelf::Failures, &entry.stem, failures);
         let wait = failures.until(now).saturating_sub(now);
-        let title = entry.title();
-        say!(Level::Error, "acme: {title}: {}; the next try is in {wait} s", fault.why());
+        let (title, why) = (entry.title(), fault.why());
+        let ends = match entry.held().map(|pair| pair.leaf.not_after.saturating_sub(now) / 3_600) {
+            Some(hours) => format!("the certificate that is there has {hours} hours left"),
+            None => "there is no certificate".into(),
+        };
+        say!(Level::Error, "acme: {title}: {why}; {ends}; the next try is in {wait} s");
     }
 
     /// Asks when a certificate should be renewed (RFC 9773): one of the authorities has issued it.

@@ -1,5 +1,6 @@
 //! What the agent is told to do: all of it comes with one message.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -137,7 +138,14 @@ impl Configuration {
         if self.certificates.len() > CERTIFICATES_MAX {
             return Err(format!("more than {CERTIFICATES_MAX} certificates"));
         }
-        self.certificates.iter().map(|names| self.names(names)).collect()
+        let all = self.certificates.iter().map(|names| self.names(names));
+        let all = all.collect::<Result<Vec<_>, _>>()?;
+        let mut firsts = HashSet::new();
+        match all.iter().filter_map(|names| names.first()).find(|name| !firsts.insert(*name)) {
+            // They would have one file.
+            Some(name) => Err(format!("{name} is the first name of two certificates")),
+            None => Ok(all),
+        }
     }
 
     fn names(&self, written: &[String]) -> Result<Vec<Name>, String> {
@@ -179,6 +187,7 @@ mod tests {
             (r#""certificates": [["*.example.org"]]"#, "*.example.org is ours"),
             (r#""certificates": [["a/b"]]"#, "not a name"),
             (r#""certificates": [[]]"#, "1 to 100 names"),
+            (r#""certificates": [["a.org"], ["A.org", "b.org"]]"#, "first name of two"),
             (r#""certificates": [["a.org"]], "challenges": []"#, "no challenge"),
             (r#""certificates": [["a.org"]], "challenges": ["dns-01"]"#, "dns-hook"),
             (

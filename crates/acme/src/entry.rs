@@ -16,6 +16,8 @@ pub(crate) struct Entry {
     pub(crate) schedule: Schedule,
     held: Option<Pair>,
     error: Option<String>,
+    /// What the master knows.
+    told: Option<Status>,
 }
 
 impl Entry {
@@ -23,7 +25,7 @@ impl Entry {
     pub(crate) fn new(names: Vec<Name>, storage: &Storage) -> Entry {
         let stem = names.first().map(Name::stem).unwrap_or_default();
         let schedule = Schedule::default();
-        let mut entry = Entry { names, stem, schedule, held: None, error: None };
+        let mut entry = Entry { names, stem, schedule, held: None, error: None, told: None };
         entry.recall(storage);
         entry
     }
@@ -102,7 +104,17 @@ impl Entry {
         FromAgent::Certificate { names: self.names.iter().map(Name::to_string).collect(), path }
     }
 
-    pub(crate) fn status(&self) -> Status {
+    /// What is known about it, if the master does not know it yet.
+    pub(crate) fn news(&mut self) -> Option<Status> {
+        let status = self.status();
+        if self.told.as_ref() == Some(&status) {
+            return None;
+        }
+        self.told = Some(status.clone());
+        Some(status)
+    }
+
+    fn status(&self) -> Status {
         let leaf = self.held.as_ref().map(|pair| &pair.leaf);
         Status {
             names: self.names.iter().map(Name::to_string).collect(),

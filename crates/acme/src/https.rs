@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use flyball_http::h1::{Client, Event};
 use flyball_http::limits::Limits;
-use http::header::RETRY_AFTER;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{Request, Response};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use rustls::pki_types::pem::PemObject;
@@ -81,7 +81,10 @@ impl Https {
         stream.flush()?;
         let response = receive(&mut stream, request.method() == http::Method::HEAD)?;
         self.retry_after.store(seconds(&response).unwrap_or(0), Relaxed);
-        Ok(response)
+        match is_failure(&response) {
+            true => Err(io::Error::other(format!("the answer is {}", response.status()))),
+            false => Ok(response),
+        }
     }
 }
 
@@ -251,6 +254,13 @@ fn fields(head: &[u8]) -> io::Result<http::response::Builder> {
         builder = builder.header(field.name, field.value);
     }
     Ok(builder)
+}
+
+/// Whether it is a failure without a problem that could be read (RFC 8555, section 6.7): a server in
+/// front of the authority has sent it.
+fn is_failure(response: &Response<Bytes>) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    response.status().as_u16() >= 400 && !kind.unwrap_or_default().contains("json")
 }
 
 /// What `Retry-After` says, in seconds from now.

@@ -5,7 +5,7 @@
 //! master                                          agent
 //!   |---{"configure": {...}}----------------------->|   first, and again after a reload
 //!   |<--{"certificate": {"names": .., "path": ..}}--|   what the storage has already
-//!   |<--{"status": [..]}----------------------------|   at the start, and when it changes
+//!   |<--{"status": [..]}----------------------------|   of all, then of those that change
 //!   |<--{"challenge-set": {"id": 1, ..}}------------|
 //!   |---{"challenge-stands": {"id": 1}}------------>|   when each worker answers with it
 //!   |<--{"challenge-clear": {"id": 1}}--------------|
@@ -78,7 +78,7 @@ pub enum FromAgent {
         /// The file, with the key first and then the chain, the leaf first.
         path: PathBuf,
     },
-    /// All certificates, when something about one has changed.
+    /// What is known about certificates: of all at the start, then of those where it has changed.
     Status(Vec<Status>),
 }
 

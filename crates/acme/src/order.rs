@@ -35,6 +35,9 @@ const LOOK_MAX: Duration = Duration::from_secs(10);
 /// Between two looks, whatever the authority says.
 const LOOK_ASKED_MAX: Duration = Duration::from_secs(60);
 
+/// Longest token of a challenge in bytes.
+const TOKEN_MAX: usize = 256;
+
 /// An order as the storage has it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Underway {
@@ -298,6 +301,9 @@ fn proof(order: &mut Order, at: usize, kinds: &[Kind]) -> Result<Option<(Proof, 
         };
         let kind = kinds.iter().find(offered).copied().ok_or(Error::Str("a challenge"))?;
         let challenge = authorization.challenge(library(kind)).ok_or(Error::Str("a challenge"))?;
+        if !is_token(&challenge.token) {
+            return Err(Error::Str("a token in base64url"));
+        }
         let key = challenge.key_authorization();
         let proof = Proof {
             kind,
@@ -315,6 +321,13 @@ fn proof(order: &mut Order, at: usize, kinds: &[Kind]) -> Result<Option<(Proof, 
         }
         error => error.into(),
     })
+}
+
+/// Whether a token is what RFC 8555, section 8.3, says: workers compare paths with it, and an
+/// authority is not believed more than needed.
+fn is_token(token: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=TOKEN_MAX).contains(&token.len()) && token.bytes().all(is_plain)
 }
 
 fn library(kind: Kind) -> ChallengeType {
@@ -363,5 +376,29 @@ fn invalid(order: &mut Order) -> Fault {
     match why.is_empty() {
         true => Fault::NotShown("the order is invalid".into()),
         false => Fault::NotShown(why.join("; ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_base64url() {
+        assert!(is_token("f_d9sUPQXaND8xm4x-dvwa1"));
+        let long = "a".repeat(TOKEN_MAX + 1);
+        for token in ["", "a/b", "..", "a b", "a\r\nb", "\u{fc}", &long] {
+            assert!(!is_token(token), "{token}");
+        }
+    }
+
+    #[test]
+    fn a_request_has_the_names_and_the_key() {
+        let names = ["a.org", "*.a.org", "192.0.2.7"].map(|name| Name::parse(name).unwrap());
+        let key = KeyPair::generate().unwrap();
+        let der = request(&names, &key.serialize_pem()).unwrap();
+        let holds = |part: &[u8]| der.windows(part.len()).any(|window| window == part);
+        assert!(holds(b"a.org") && holds(b"*.a.org") && holds(&[192, 0, 2, 7]));
+        assert!(holds(key.public_key_raw()));
     }
 }

@@ -19,9 +19,9 @@ const LEFT: u64 = 3;
 /// Of the lifetime, what must be left even where the authority advises to wait: a twentieth.
 const LEFT_MIN: u64 = 20;
 
-/// From an order that succeeded to one by advice: an authority that always advises to renew at once
-/// is not believed more often.
-const ADVICE_APART: u64 = 3_600;
+/// From an order that succeeded to the next: neither an authority that always advises to renew at
+/// once nor a clock that is wrong by years makes more of them.
+const APART: u64 = 3_600;
 
 /// What is due for a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,9 +98,9 @@ impl Schedule {
         let leaf = self.held.as_ref()?;
         let lifetime = leaf.not_after - leaf.not_before;
         let latest = leaf.not_after - lifetime / LEFT_MIN;
-        let earliest = self.ordered_at.map_or(0, |at| at + ADVICE_APART);
-        let by_advice = self.suggested.map(|at| at.max(earliest).min(latest));
-        Some(by_advice.unwrap_or(leaf.not_after - lifetime / LEFT))
+        let by_itself = leaf.not_after - lifetime / LEFT;
+        let at = self.suggested.map_or(by_itself, |at| at.min(latest));
+        Some(at.max(self.ordered_at.map_or(0, |at| at + APART)))
     }
 
     /// What is due now.
@@ -189,6 +189,14 @@ mod tests {
             }
         }
         assert_eq!(orders.len(), 24);
+    }
+
+    #[test]
+    fn a_clock_that_is_ahead_of_all_certificates_makes_an_order_an_hour() {
+        let (mut schedule, now) = (Schedule::default(), 4_000 * DAY);
+        schedule.succeeded(&leaf(0, 90), now);
+        schedule.never_ask();
+        assert_eq!(schedule.next(now), Due::At(now + APART));
     }
 
     #[test]

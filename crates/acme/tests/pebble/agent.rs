@@ -106,10 +106,10 @@ impl Agent {
         self.messages.try_iter().any(|message| matches!(message, FromAgent::Certificate { .. }))
     }
 
-    /// The next status of the first certificate of which this is true.
+    /// The next status of a certificate of which this is true.
     pub(crate) fn status(&self, wanted: impl Fn(&Status) -> bool) -> Status {
         self.until(|message| match message {
-            FromAgent::Status(mut all) => all.drain(..1).find(&wanted),
+            FromAgent::Status(all) => all.into_iter().find(&wanted),
             _ => None,
         })
     }

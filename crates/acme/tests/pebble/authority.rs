@@ -4,13 +4,18 @@ use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use flyball_testkit::wait::{DEADLINE, until};
 use flyball_testkit::{free_address, skip};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 
-use crate::responder::Responder;
+use crate::responder::{Responder, answer_each};
 
 /// Starts of the two programs, where another process takes a port that was free.
 const STARTS: usize = 5;
@@ -24,6 +29,8 @@ pub(crate) const EXTERNAL: (&str, &str) =
 pub(crate) struct Ways {
     /// Percentage of good nonces that it refuses.
     pub(crate) refuses_nonces: u8,
+    /// It asks once whether a name is ours, and believes it afterwards.
+    pub(crate) remembers: bool,
     /// Accounts must belong to an external one.
     pub(crate) wants_external: bool,
     /// Where it shall listen.
@@ -95,7 +102,7 @@ impl Authority {
             .arg(path("pebble.json"))
             .env("PEBBLE_VA_NOSLEEP", "1")
             .env("PEBBLE_WFE_NONCEREJECT", ways.refuses_nonces.to_string())
-            .env("PEBBLE_AUTHZREUSE", "0")
+            .env("PEBBLE_AUTHZREUSE", if ways.remembers { "100" } else { "0" })
             .stdin(Stdio::null())
             .stdout(log("pebble.log"))
             .stderr(Stdio::null())
@@ -131,6 +138,20 @@ impl Authority {
     /// How often its log has said so.
     pub(crate) fn log_count(&self, text: &str) -> usize {
         fs::read_to_string(self.directory.path().join("pebble.log")).unwrap().matches(text).count()
+    }
+
+    /// A server with its certificate that answers every request so: status line and fields.
+    pub(crate) fn busy_front(&self, head: &'static str) -> SocketAddr {
+        let read = |name: &str| fs::read(self.directory.path().join(name)).unwrap();
+        let chain = vec![CertificateDer::from_pem_slice(&read("cert.pem")).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(&read("key.pem")).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap();
+        answer_each(config, head)
     }
 
     /// Writes a command that sets and clears records.

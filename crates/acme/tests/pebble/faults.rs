@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use flyball_acme::messages::ToAgent;
 use flyball_testkit::free_address;
+use flyball_testkit::wait::{DEADLINE, until};
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, configuration};
@@ -145,6 +147,51 @@ fn a_certificate_for_which_there_was_no_room_is_not_ordered_again() {
     agent.tell(&ToAgent::Renew { name: "a.test".into() });
     agent.certificate();
     assert_eq!(authority.issued(), 1);
+}
+
+/// An order was forgotten, and what it brings is older than what is there.
+#[test]
+fn an_older_certificate_does_not_take_the_place_of_a_newer_one() {
+    let responder = Responder::start();
+    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let storage = tempfile::tempdir().unwrap();
+    let configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
+    let agent = Agent::start_with_room(2, &responder, &configuration);
+    agent.status(|status| status.failures == 1);
+    assert_eq!(agent.leave(), Some(0));
+    let other = tempfile::tempdir().unwrap();
+    // Times of certificates are whole seconds.
+    let second = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let before = second();
+    until(DEADLINE, || (second() > before + 1).then_some(())).unwrap();
+    let mut elsewhere = configuration.clone();
+    elsewhere["storage"] = json!(other.path());
+    let newer = fs::read_to_string(Agent::start(&responder, &elsewhere).certificate()).unwrap();
+    let path = storage.path().join("certificates/a.test.pem");
+    fs::write(&path, &newer).unwrap();
+    let agent = Agent::start(&responder, &configuration);
+    assert_eq!(agent.certificate(), path);
+    agent.tell(&ToAgent::Renew { name: "a.test".into() });
+    agent.certificate();
+    assert_eq!(fs::read_to_string(&path).unwrap(), newer);
+    assert_eq!(authority.issued(), 2);
+}
+
+#[test]
+fn an_authority_that_asks_for_time_gets_it() {
+    let responder = Responder::start();
+    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let storage = tempfile::tempdir().unwrap();
+    let mut configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
+    let busy = authority.busy_front("503 Busy\r\nRetry-After: 7200");
+    configuration["authorities"][0]["directory"] = json!(directory_at(busy));
+    let agent = Agent::start(&responder, &configuration);
+    let status = agent.status(|status| status.failures == 1);
+    assert!(status.error.unwrap().contains("503"));
+    let path = storage.path().join("failures/a.test.json");
+    let failures: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    let wait = failures["not_before"].as_u64().unwrap() - failures["last"].as_u64().unwrap();
+    assert_eq!(wait, 7_200);
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! An agent that is killed at each step of an order: the next one goes on, and one certificate is
 //! issued.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use flyball_acme::messages::ToAgent;
 use flyball_testkit::wait::{DEADLINE, until};
 use serde_json::json;
 
@@ -115,6 +117,32 @@ fn copy(from: &mut TcpStream, mut each: impl FnMut(&[u8]) -> bool) {
 fn hold(mut client: TcpStream) -> Option<()> {
     copy(&mut client, |_| true);
     None
+}
+
+/// Killed between the two, the agent leaves the certificate and the order that brought it.
+#[test]
+fn an_order_whose_certificate_is_there_is_not_taken_for_a_new_one() {
+    let responder = Responder::start();
+    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let storage = tempfile::tempdir().unwrap();
+    let configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
+    let agent = Agent::start_with_room(2, &responder, &configuration);
+    agent.status(|status| status.failures == 1);
+    assert_eq!(agent.leave(), Some(0));
+    let order = storage.path().join("orders/a.test.json");
+    let left = fs::read(&order).unwrap();
+    let agent = Agent::start(&responder, &configuration);
+    agent.tell(&ToAgent::Renew { name: "a.test".into() });
+    let path = agent.certificate();
+    assert_eq!(agent.leave(), Some(0));
+    let first = fs::read(&path).unwrap();
+    fs::write(&order, left).unwrap();
+    let agent = Agent::start(&responder, &configuration);
+    assert_eq!(agent.certificate(), path);
+    agent.tell(&ToAgent::Renew { name: "a.test".into() });
+    agent.certificate();
+    assert_ne!(fs::read(&path).unwrap(), first);
+    assert_eq!(authority.issued(), 2);
 }
 
 /// Steps at which an agent is killed at least: an order with a new account has more requests, of

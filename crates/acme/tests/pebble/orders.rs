@@ -129,6 +129,21 @@ fn half_of_the_nonces_may_be_refused() {
 }
 
 #[test]
+fn a_name_that_was_shown_to_be_ours_needs_no_challenge() {
+    let ways = Ways { remembers: true, ..Ways::default() };
+    let Some((responder, authority, storage)) = setting(ways) else { return };
+    let configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
+    let agent = Agent::start(&responder, &configuration);
+    agent.certificate();
+    let asked = || authority.log_count("/chalZ/ -> calling handler()");
+    let before = asked();
+    assert!(before > 0);
+    agent.tell(&ToAgent::Renew { name: "a.test".into() });
+    agent.certificate();
+    assert_eq!((asked(), authority.issued()), (before, 2));
+}
+
+#[test]
 fn a_certificate_is_renewed_when_its_authority_advises_it() {
     let Some((responder, authority, storage)) = setting(Ways::default()) else { return };
     let configuration = configuration(&authority, storage.path(), &[&["a.test"]]);

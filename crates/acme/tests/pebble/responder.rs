@@ -87,6 +87,22 @@ fn answer_tls(stream: TcpStream, config: &Arc<ServerConfig>) -> Option<()> {
     Some(())
 }
 
+/// Where a server listens that answers every request over TLS with this head.
+pub(crate) fn answer_each(config: ServerConfig, head: &'static str) -> SocketAddr {
+    let (listener, config) = (listener(), Arc::new(config));
+    let at = listener.local_addr().unwrap();
+    let answer = move |stream| {
+        let connection = ServerConnection::new(Arc::clone(&config)).ok()?;
+        let mut stream = StreamOwned::new(connection, stream);
+        let mut line = String::new();
+        BufReader::new(&mut stream).read_line(&mut line).ok()?;
+        write!(stream, "HTTP/1.1 {head}\r\nContent-Length: 0\r\n\r\n").ok()?;
+        stream.flush().ok()
+    };
+    thread::spawn(move || serve(&listener, answer));
+    at
+}
+
 fn config(table: &Table) -> ServerConfig {
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
