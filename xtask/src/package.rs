@@ -156,7 +156,8 @@ fn subcommands(page: &str) -> Vec<String> {
 
 /// The archive, and beside it what the Containerfile copies. Returns the directory that was packed.
 fn tar(root: &Path, profile: &str) -> Result<PathBuf, String> {
-    let server = ["--target", "x86_64-unknown-linux-musl", "--no-default-features"];
+    let acme = ["--no-default-features", "--features", "acme"];
+    let server = [&["--target", "x86_64-unknown-linux-musl"], &acme[..]].concat();
     let program = build(root, profile, &server)?;
     let found = output(Command::new("ldd").arg(&program)).unwrap_or_default();
     if found.contains("=>") {

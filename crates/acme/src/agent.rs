@@ -34,7 +34,7 @@ const BUSY_EVERY: u64 = 10;
 const ADVICE_PAUSE: u64 = 3_600;
 
 /// For the first message.
-const FIRST_MAX: Duration = Duration::from_secs(60);
+const FIRST_MS_MAX: u64 = 60_000;
 
 /// Begins the files of rehearsals, and no name.
 const REHEARSAL: &str = "_rehearsal.";
@@ -45,7 +45,7 @@ const REHEARSAL: &str = "_rehearsal.";
 /// What it was told wrong, or why it cannot work at all.
 pub fn run(input: impl Read + Send + 'static, output: impl Write + 'static) -> Result<(), String> {
     let mut channel = Channel::new(input, output);
-    let configuration = match channel.next(FIRST_MAX) {
+    let configuration = match channel.next(Duration::from_millis(FIRST_MS_MAX)) {
         Ok(Some(ToAgent::Configure(configuration))) => configuration,
         Ok(_) => return Err("the first message must be `configure`".into()),
         Err(Gone(why)) => return Err(why),
@@ -372,7 +372,7 @@ impl Agent {
     fn store(&mut self, at: usize, pair: Pair) -> Result<(), Fault> {
         let entry = &mut self.entries[at];
         let is_later = entry.held().is_some_and(|held| {
-            held.covers(&entry.names) && held.leaf.not_before > pair.leaf.not_before
+            held.covers(&entry.names) && held.leaf.not_before_s > pair.leaf.not_before_s
         });
         if !is_later {
             self.storage.write(Shelf::Certificates, &entry.stem, pair.text.as_bytes())?;
@@ -394,7 +394,8 @@ impl Agent {
         let _ = self.storage.put(Shelf::Failures, &entry.stem, failures);
         let wait = failures.until(now).saturating_sub(now);
         let (title, why) = (entry.title(), fault.why());
-        let ends = match entry.held().map(|pair| pair.leaf.not_after.saturating_sub(now) / 3_600) {
+        let ends = match entry.held().map(|pair| pair.leaf.not_after_s.saturating_sub(now) / 3_600)
+        {
             Some(hours) => format!("the certificate that is there has {hours} hours left"),
             None => "there is no certificate".into(),
         };

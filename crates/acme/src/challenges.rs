@@ -16,10 +16,10 @@ use crate::messages::{Challenge, FromAgent, ToAgent};
 use crate::names::reverse;
 
 /// For the master to say that a challenge stands.
-const STANDS_MAX: Duration = Duration::from_secs(30);
+const STANDS_MS_MAX: u64 = 30_000;
 
 /// For the command of dns-01, which waits until the record can be seen.
-const HOOK_MAX: Duration = Duration::from_secs(300);
+const HOOK_MS_MAX: u64 = 300_000;
 
 /// Between two looks whether the command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -74,11 +74,12 @@ impl Challenges<'_> {
         *self.last_id += 1;
         let id = *self.last_id;
         self.channel.tell(&FromAgent::ChallengeSet { id, challenge })?;
-        let answer = self.channel.pick(STANDS_MAX, |message| match message {
-            ToAgent::ChallengeStands { id: of } if *of == id => Some(Ok(())),
-            ToAgent::ChallengeFails { id: of, why } if *of == id => Some(Err(why.clone())),
-            _ => None,
-        })?;
+        let answer =
+            self.channel.pick(Duration::from_millis(STANDS_MS_MAX), |message| match message {
+                ToAgent::ChallengeStands { id: of } if *of == id => Some(Ok(())),
+                ToAgent::ChallengeFails { id: of, why } if *of == id => Some(Err(why.clone())),
+                _ => None,
+            })?;
         let why = match answer {
             Some(Ok(())) => return Ok(Standing::Workers(id)),
             Some(Err(why)) => why,
@@ -119,7 +120,7 @@ impl Challenges<'_> {
             .stdout(Stdio::null())
             .spawn()
             .map_err(|error| failed(error.to_string()))?;
-        let deadline = Instant::now() + HOOK_MAX;
+        let deadline = Instant::now() + Duration::from_millis(HOOK_MS_MAX);
         let mut talk = Ok(());
         while talk.is_ok() && Instant::now() < deadline {
             match child.try_wait() {
@@ -132,7 +133,7 @@ impl Challenges<'_> {
         let _ = child.kill();
         let _ = child.wait();
         talk?;
-        Err(failed(format!("it took longer than {} s", HOOK_MAX.as_secs())))
+        Err(failed(format!("it took longer than {} s", HOOK_MS_MAX / 1_000)))
     }
 }
 

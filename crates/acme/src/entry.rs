@@ -64,7 +64,7 @@ impl Entry {
             .as_ref()
             .is_some_and(|pair| self.held.as_ref().is_none_or(|held| held.text != pair.text));
         match &pair {
-            Some(pair) if pair.covers(&self.names) => self.schedule.holds(&pair.leaf),
+            Some(pair) if pair.covers(&self.names) => self.schedule.holds((&pair.leaf).into()),
             _ => self.schedule.lacks(),
         }
         self.held = pair;
@@ -83,7 +83,7 @@ impl Entry {
         self.error = None;
         self.look(storage);
         if let Some(pair) = &self.held {
-            self.schedule.succeeded(&pair.leaf, now);
+            self.schedule.succeeded((&pair.leaf).into(), now);
         }
     }
 
@@ -119,8 +119,8 @@ impl Entry {
         Status {
             names: self.names.iter().map(Name::to_string).collect(),
             issuer: leaf.map(|leaf| leaf.issuer.clone()).unwrap_or_default(),
-            not_before: leaf.map(|leaf| leaf.not_before),
-            not_after: leaf.map(|leaf| leaf.not_after),
+            not_before: leaf.map(|leaf| leaf.not_before_s),
+            not_after: leaf.map(|leaf| leaf.not_after_s),
             renews_at: self.schedule.renews_at(),
             failures: self.schedule.failures.count,
             error: self.error.clone(),

@@ -23,10 +23,10 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// For one request, from the look-up of the name to the last byte of the answer.
-const REQUEST_MAX: Duration = Duration::from_secs(60);
+const REQUEST_MS_MAX: u64 = 60_000;
 
 /// For a connection to one address.
-const CONNECT_MAX: Duration = Duration::from_secs(10);
+const CONNECT_MS_MAX: u64 = 10_000;
 
 /// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 8;
@@ -70,7 +70,7 @@ impl Https {
 
     /// One request and its answer. Blocks.
     fn exchange(&self, request: &Request<()>, body: &[u8]) -> io::Result<Response<Bytes>> {
-        let deadline = Instant::now() + REQUEST_MAX;
+        let deadline = Instant::now() + Duration::from_millis(REQUEST_MS_MAX);
         let uri = request.uri();
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
@@ -144,7 +144,8 @@ fn connect(to: (&str, u16), deadline: Instant) -> io::Result<TcpStream> {
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        match TcpStream::connect_timeout(&address, left.min(CONNECT_MAX)) {
+        match TcpStream::connect_timeout(&address, left.min(Duration::from_millis(CONNECT_MS_MAX)))
+        {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }
@@ -256,8 +257,8 @@ fn fields(head: &[u8]) -> io::Result<http::response::Builder> {
     Ok(builder)
 }
 
-/// Whether it is a failure without a problem that could be read (RFC 8555, section 6.7): a server in
-/// front of the authority has sent it.
+/// Whether it is a failure without a problem that could be read (RFC 8555, section 6.7): a server
+/// in front of the authority has sent it.
 fn is_failure(response: &Response<Bytes>) -> bool {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     response.status().as_u16() >= 400 && !kind.unwrap_or_default().contains("json")

@@ -26,7 +26,6 @@ mod pair;
 mod schedule;
 mod storage;
 mod time;
-mod x509;
 
 pub use agent::run;
 pub use configuration::{Authority, Configuration, External, Kind};

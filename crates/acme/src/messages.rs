@@ -110,7 +110,7 @@ pub enum Challenge {
 pub struct Status {
     /// The names that were asked for.
     pub names: Vec<String>,
-    /// Organisation and common name of who issued it; empty when there is none.
+    /// Who issued it, as RFC 4514 writes names; empty when there is none.
     pub issuer: String,
     /// When it begins.
     pub not_before: Option<u64>,

@@ -26,7 +26,7 @@ use crate::storage::{Shelf, Storage};
 use crate::time;
 
 /// For one order, from its first request to its certificate.
-const ORDER_MAX: Duration = Duration::from_secs(600);
+const ORDER_MS_MAX: u64 = 600_000;
 
 /// Between two looks at an order, where the authority does not say: the first, and the longest.
 const LOOK_FIRST: Duration = Duration::from_millis(250);
@@ -226,7 +226,7 @@ struct Looks {
 
 impl Looks {
     fn new() -> Looks {
-        Looks { deadline: Instant::now() + ORDER_MAX, next: LOOK_FIRST }
+        Looks { deadline: Instant::now() + Duration::from_millis(ORDER_MS_MAX), next: LOOK_FIRST }
     }
 
     fn wait(&mut self, orders: &mut Orders<'_>) -> Result<(), Fault> {

@@ -1,5 +1,6 @@
 //! A private key and the chain of its certificate, as one file has them.
 
+use flyball_tls::Certificate;
 use instant_acme::CertificateIdentifier;
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject;
@@ -7,7 +8,6 @@ use rustls::pki_types::{CertificateDer, Der, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
 use crate::names::Name;
-use crate::x509::Leaf;
 
 /// Certificates of a chain.
 const CHAIN_MAX: usize = 16;
@@ -17,7 +17,7 @@ const CHAIN_MAX: usize = 16;
 pub(crate) struct Pair {
     /// Both in PEM, the key first.
     pub(crate) text: String,
-    pub(crate) leaf: Leaf,
+    pub(crate) leaf: Certificate,
     pub(crate) certificate: CertificateDer<'static>,
 }
 
@@ -41,7 +41,7 @@ impl Pair {
             CertificateDer::pem_slice_iter(text.as_bytes()).take(CHAIN_MAX).collect();
         let chain = chain.map_err(|error| format!("the chain: {error}"))?;
         let certificate = chain.first().ok_or("there is no certificate")?.clone();
-        let leaf = Leaf::read(&certificate).ok_or("the certificate cannot be read")?;
+        let leaf = Certificate::parse(&certificate).ok_or("the certificate cannot be read")?;
         let key = any_supported_type(&key).map_err(|error| format!("the key: {error}"))?;
         let keys = CertifiedKey::new(chain, key).keys_match();
         keys.map_err(|error| format!("key and certificate do not match: {error}"))?;
@@ -50,7 +50,10 @@ impl Pair {
 
     /// Whether it is for all of these names.
     pub(crate) fn covers(&self, names: &[Name]) -> bool {
-        names.iter().all(|name| self.leaf.names.iter().any(|known| known == name.as_str()))
+        names.iter().all(|name| match name.address() {
+            Some(address) => self.leaf.addresses.contains(&address),
+            None => self.leaf.names.iter().any(|known| known == name.as_str()),
+        })
     }
 
     /// Whether its key is this one, in PEM.
@@ -60,10 +63,20 @@ impl Pair {
 
     /// How its authority names it in advice about renewal (RFC 9773, section 4.1).
     pub(crate) fn identifier(&self) -> Option<CertificateIdentifier<'static>> {
-        let key = self.leaf.authority_key.as_ref()?;
-        let (key, serial) = (Der::from_slice(key), Der::from_slice(&self.leaf.serial));
+        let (key, serial) = (bytes(&self.leaf.authority_key)?, bytes(&self.leaf.serial)?);
+        let (key, serial) = (Der::from_slice(&key), Der::from_slice(&serial));
         Some(CertificateIdentifier::new(key, serial).into_owned())
     }
+}
+
+/// The bytes of hexadecimal digits; `None` when there are none.
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    (0..digits.len())
+        .step_by(2)
+        .map(byte)
+        .collect::<Option<Vec<u8>>>()
+        .filter(|all| !all.is_empty())
 }
 
 #[cfg(test)]
@@ -98,5 +111,14 @@ mod tests {
         };
         assert!(covers(&["a.org", "*.a.org"]) && covers(&["*.a.org"]));
         assert!(!covers(&["b.a.org"]) && !covers(&["a.org", "b.org"]));
+        let (key, chain) = made(&["192.0.2.7", "2001:db8::1"]);
+        let names = ["192.0.2.7", "2001:db8::1"].map(|name| Name::parse(name).unwrap());
+        assert!(Pair::of(&key, &chain).unwrap().covers(&names));
+    }
+
+    #[test]
+    fn an_identifier_has_the_bytes_of_key_and_serial() {
+        assert_eq!(bytes("00ff7f"), Some(vec![0, 255, 127]));
+        assert_eq!((bytes(""), bytes("0"), bytes("xx")), (None, None, None));
     }
 }

@@ -3,8 +3,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use flyball_tls::Certificate;
+
 use crate::ladder::Failures;
-use crate::x509::Leaf;
 
 /// Between two questions about renewal when the authority does not say (RFC 9773, section 4.3.2).
 const ASK_EVERY: u64 = 6 * 3_600;
@@ -23,6 +24,23 @@ const LEFT_MIN: u64 = 20;
 /// once nor a clock that is wrong by years makes more of them.
 const APART: u64 = 3_600;
 
+/// As much of a certificate as its renewal depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Validity {
+    not_before: u64,
+    not_after: u64,
+    serial: String,
+}
+
+impl From<&Certificate> for Validity {
+    fn from(certificate: &Certificate) -> Validity {
+        let serial = certificate.serial.clone();
+        // One that ends before it begins has ended.
+        let (not_before, not_after) = (certificate.not_before_s, certificate.not_after_s);
+        Validity { not_before: not_before.min(not_after), not_after, serial }
+    }
+}
+
 /// What is due for a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
@@ -37,7 +55,7 @@ pub(crate) enum Due {
 /// What is known about one certificate.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
-    held: Option<Leaf>,
+    held: Option<Validity>,
     /// Within the window that the authority has suggested.
     suggested: Option<u64>,
     ask_at: u64,
@@ -49,9 +67,9 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     /// A certificate is there that covers all names. One that was there already keeps its advice.
-    pub(crate) fn holds(&mut self, leaf: &Leaf) {
-        if self.held.as_ref() != Some(leaf) {
-            self.held = Some(leaf.clone());
+    pub(crate) fn holds(&mut self, leaf: Validity) {
+        if self.held.as_ref() != Some(&leaf) {
+            self.held = Some(leaf);
             self.suggested = None;
             self.ask_at = 0;
         }
@@ -63,7 +81,7 @@ impl Schedule {
     }
 
     /// A certificate came by an order.
-    pub(crate) fn succeeded(&mut self, leaf: &Leaf, now: u64) {
+    pub(crate) fn succeeded(&mut self, leaf: Validity, now: u64) {
         self.holds(leaf);
         self.ordered_at = Some(now);
         self.failures = Failures::default();
@@ -125,9 +143,8 @@ mod tests {
 
     const DAY: u64 = 86_400;
 
-    fn leaf(from: u64, days: u64) -> Leaf {
-        let serial = from.to_be_bytes().to_vec();
-        Leaf { not_before: from, not_after: from + days * DAY, serial, ..Leaf::default() }
+    fn leaf(from: u64, days: u64) -> Validity {
+        Validity { not_before: from, not_after: from + days * DAY, serial: from.to_string() }
     }
 
     #[test]
@@ -139,7 +156,7 @@ mod tests {
     fn a_third_of_the_lifetime_is_left_at_renewal_whatever_the_lifetime() {
         for days in [6, 45, 90] {
             let mut schedule = Schedule::default();
-            schedule.holds(&leaf(0, days));
+            schedule.holds(leaf(0, days));
             schedule.never_ask();
             assert_eq!(schedule.next(0), Due::At(days * DAY * 2 / 3));
             assert_eq!(schedule.next(days * DAY * 2 / 3), Due::Order { rehearse: false });
@@ -149,7 +166,7 @@ mod tests {
     #[test]
     fn the_authority_is_asked_at_the_start_and_again_when_it_says() {
         let mut schedule = Schedule::default();
-        schedule.holds(&leaf(0, 90));
+        schedule.holds(leaf(0, 90));
         assert_eq!(schedule.next(7), Due::Ask);
         schedule.advised(7, Some((50 * DAY, 52 * DAY)), Some(3_600));
         assert_eq!(schedule.next(7), Due::At(7 + 3_600));
@@ -158,16 +175,16 @@ mod tests {
         // The same certificate draws the same point.
         schedule.advised(8, Some((50 * DAY, 52 * DAY)), None);
         assert_eq!(schedule.renews_at(), Some(at));
-        schedule.holds(&leaf(0, 90));
+        schedule.holds(leaf(0, 90));
         assert_eq!(schedule.renews_at(), Some(at));
-        schedule.holds(&leaf(1, 90));
+        schedule.holds(leaf(1, 90));
         assert_eq!(schedule.next(8), Due::Ask);
     }
 
     #[test]
     fn a_window_in_the_past_is_an_order_now_and_one_beyond_the_end_is_not_waited_for() {
         let mut schedule = Schedule::default();
-        schedule.holds(&leaf(0, 90));
+        schedule.holds(leaf(0, 90));
         schedule.advised(DAY, Some((10, 20)), None);
         assert_eq!(schedule.next(DAY), Due::Order { rehearse: false });
         schedule.advised(DAY, Some((200 * DAY, 300 * DAY)), None);
@@ -183,7 +200,7 @@ mod tests {
                 Due::Ask => schedule.advised(now, Some((10, 20)), None),
                 Due::Order { .. } => {
                     orders.push(now);
-                    schedule.succeeded(&leaf(now, 90), now);
+                    schedule.succeeded(leaf(now, 90), now);
                 }
                 Due::At(at) => now = at,
             }
@@ -194,7 +211,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_ahead_of_all_certificates_makes_an_order_an_hour() {
         let (mut schedule, now) = (Schedule::default(), 4_000 * DAY);
-        schedule.succeeded(&leaf(0, 90), now);
+        schedule.succeeded(leaf(0, 90), now);
         schedule.never_ask();
         assert_eq!(schedule.next(now), Due::At(now + APART));
     }
@@ -202,7 +219,7 @@ mod tests {
     #[test]
     fn a_window_that_ends_before_it_begins_is_no_advice() {
         let mut schedule = Schedule::default();
-        schedule.holds(&leaf(0, 90));
+        schedule.holds(leaf(0, 90));
         schedule.advised(DAY, Some((20, 10)), Some(0));
         assert_eq!(schedule.renews_at(), Some(60 * DAY));
         assert_eq!(schedule.next(DAY), Due::At(DAY + ASK_EVERY_MIN));
@@ -221,11 +238,11 @@ mod tests {
     #[test]
     fn what_the_operator_asks_for_is_done_at_once_and_once() {
         let mut schedule = Schedule::default();
-        schedule.holds(&leaf(0, 90));
+        schedule.holds(leaf(0, 90));
         schedule.failures.add(100, true, None);
         schedule.ask_for();
         assert_eq!(schedule.next(101), Due::Order { rehearse: false });
-        schedule.succeeded(&leaf(101, 90), 101);
+        schedule.succeeded(leaf(101, 90), 101);
         schedule.never_ask();
         assert!(matches!(schedule.next(102), Due::At(_)));
     }
@@ -235,7 +252,7 @@ mod tests {
     fn a_day_without_the_authority_leaves_no_gap_even_for_six_days() {
         let (mut schedule, mut now, mut held) = (Schedule::default(), 0, leaf(0, 6));
         let is_away = |now: u64| (100 * DAY..101 * DAY).contains(&now);
-        schedule.succeeded(&held, 0);
+        schedule.succeeded(held.clone(), 0);
         while now < 365 * DAY {
             assert!(now < held.not_after, "day {}", now / DAY);
             match schedule.next(now) {
@@ -244,7 +261,7 @@ mod tests {
                 Due::Order { .. } if is_away(now) => schedule.failures.add(now, false, None),
                 Due::Order { .. } => {
                     held = leaf(now, 6);
-                    schedule.succeeded(&held, now);
+                    schedule.succeeded(held.clone(), now);
                 }
             }
         }

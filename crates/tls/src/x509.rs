@@ -11,6 +11,10 @@ use crate::der::{
 /// subjectAltName, 2.5.29.17.
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 
+/// authorityKeyIdentifier, 2.5.29.35, and its keyIdentifier (RFC 5280, section 4.2.1.1).
+const AUTHORITY_KEY_IDENTIFIER: &[u8] = &[0x55, 0x1d, 0x23];
+const KEY_IDENTIFIER: u8 = 0x80;
+
 /// dNSName and iPAddress of a GeneralName (RFC 5280, section 4.2.1.6).
 const DNS_NAME: u8 = 0x82;
 const IP_ADDRESS: u8 = 0x87;
@@ -37,6 +41,8 @@ pub struct Certificate {
     pub issuer: String,
     /// Its number, in hexadecimal digits.
     pub serial: String,
+    /// Which key of who issued it has signed it, in hexadecimal digits; empty if it does not say.
+    pub authority_key: String,
     /// When it begins to hold, in seconds since 1970.
     pub not_before_s: u64,
     /// The last second in which it holds.
@@ -61,14 +67,53 @@ impl Certificate {
         let (not_before_s, not_after_s) = (time(&mut validity)?, time(&mut validity)?);
         let subject = name(fields.enter(SEQUENCE)?)?;
         fields.take(SEQUENCE)?;
-        let (mut names, mut addresses) = (Vec::new(), Vec::new());
+        let mut certificate = Certificate {
+            subject,
+            issuer,
+            serial,
+            authority_key: String::new(),
+            not_before_s,
+            not_after_s,
+            names: Vec::new(),
+            addresses: Vec::new(),
+        };
         while let Some((tag, contents)) = fields.next() {
             if tag == of_number(3) {
-                let extensions = Reader::new(contents).enter(SEQUENCE)?;
-                alternative_names(extensions, &mut names, &mut addresses)?;
+                certificate.read_extensions(Reader::new(contents).enter(SEQUENCE)?)?;
             }
         }
-        Some(Certificate { subject, issuer, serial, not_before_s, not_after_s, names, addresses })
+        Some(certificate)
+    }
+
+    fn read_extensions(&mut self, mut extensions: Reader<'_>) -> Option<()> {
+        while let Some(mut extension) = extensions.enter(SEQUENCE) {
+            let kind = extension.take(OBJECT_IDENTIFIER)?;
+            extension.take(BOOLEAN);
+            let mut value = Reader::new(extension.take(OCTET_STRING)?);
+            match kind {
+                SUBJECT_ALT_NAME => self.read_names(value.enter(SEQUENCE)?)?,
+                AUTHORITY_KEY_IDENTIFIER => {
+                    let key = value.enter(SEQUENCE)?.take(KEY_IDENTIFIER);
+                    self.authority_key = key.map(hexadecimal).unwrap_or_default();
+                }
+                _ => {}
+            }
+        }
+        extensions.is_empty().then_some(())
+    }
+
+    fn read_names(&mut self, mut general: Reader<'_>) -> Option<()> {
+        while let Some((tag, contents)) = general.next() {
+            match tag {
+                DNS_NAME => {
+                    let name = std::str::from_utf8(contents).ok()?.to_ascii_lowercase();
+                    self.names.push(name.trim_end_matches('.').to_owned());
+                }
+                IP_ADDRESS => self.addresses.extend(address(contents)),
+                _ => {}
+            }
+        }
+        Some(())
     }
 
     /// Whether it holds for a name in lower case: its own, or one of a label more than a wildcard
@@ -79,33 +124,6 @@ impl Certificate {
             own == name || own.strip_prefix("*.").is_some_and(|above| Some(above) == parent)
         })
     }
-}
-
-fn alternative_names(
-    mut extensions: Reader<'_>,
-    names: &mut Vec<String>,
-    addresses: &mut Vec<IpAddr>,
-) -> Option<()> {
-    while let Some(mut extension) = extensions.enter(SEQUENCE) {
-        let kind = extension.take(OBJECT_IDENTIFIER)?;
-        extension.take(BOOLEAN);
-        let value = extension.take(OCTET_STRING)?;
-        if kind != SUBJECT_ALT_NAME {
-            continue;
-        }
-        let mut general = Reader::new(value).enter(SEQUENCE)?;
-        while let Some((tag, contents)) = general.next() {
-            match tag {
-                DNS_NAME => {
-                    let name = std::str::from_utf8(contents).ok()?.to_ascii_lowercase();
-                    names.push(name.trim_end_matches('.').to_owned());
-                }
-                IP_ADDRESS => addresses.extend(address(contents)),
-                _ => {}
-            }
-        }
-    }
-    extensions.is_empty().then_some(())
 }
 
 fn address(bytes: &[u8]) -> Option<IpAddr> {
@@ -253,11 +271,13 @@ mod tests {
                 SanType::IpAddress([192, 0, 2, 1].into()),
             ];
             params.serial_number = Some(0x1234_u64.into());
+            params.use_authority_key_identifier_extension = true;
         });
         let read = Certificate::parse(&der).unwrap();
         assert_eq!(read.names, ["example.org", "*.example.org"]);
         assert_eq!(read.addresses, [IpAddr::from([192, 0, 2, 1])]);
         assert_eq!((read.not_before_s, read.not_after_s), (1_709_164_800, 2_561_241_600));
+        assert_eq!(read.authority_key.len(), 40);
         assert!(read.subject.contains("CN=a\\,b\\0a"), "{}", read.subject);
         assert!(read.subject.contains("O=\\ o#"), "{}", read.subject);
         assert_eq!((read.issuer, read.serial), (read.subject.clone(), "1234".to_owned()));

@@ -52,6 +52,7 @@ const PRODUCT: &[Allowed] = &[
         packages: &[
             ("flyball-http", "the client's end of the protocol"),
             ("flyball-sys", "the error log and the clock"),
+            ("flyball-tls", "what a certificate says of itself"),
             ("base64ct", "decodes keys of external accounts"),
             ("bytes", "bodies, as the ACME client wants them"),
             ("http", "requests and answers, as the ACME client wants them"),
