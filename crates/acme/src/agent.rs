@@ -1,28 +1,41 @@
 //! The agent: keeps each certificate that it is told of, one thing after the other.
 
+mod account;
+mod challenges;
+mod channel;
+mod entry;
+mod fault;
+mod https;
+mod ladder;
+mod lease;
+mod order;
+mod pair;
+mod schedule;
+mod storage;
+mod time;
+
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::time::Duration;
 
 use flyball_sys::error_log::Level;
+use flyball_sys::process::hide_memory;
 use flyball_sys::say;
 use instant_acme::{Account, Error, RevocationRequest};
 
-use crate::account;
-use crate::challenges::Challenges;
-use crate::channel::{Channel, Gone};
+use crate::agent::challenges::Challenges;
+use crate::agent::channel::{Channel, Gone};
+use crate::agent::entry::Entry;
+use crate::agent::fault::{Fault, asked};
+use crate::agent::https::{Https, finish};
+use crate::agent::ladder::Limiter;
+use crate::agent::lease::Lease;
+use crate::agent::order::Orders;
+use crate::agent::pair::Pair;
+use crate::agent::schedule::Due;
+use crate::agent::storage::{Shelf, Storage};
 use crate::configuration::{Authority, Configuration, Kind};
-use crate::entry::Entry;
-use crate::fault::{Fault, asked};
-use crate::https::{Https, finish};
-use crate::ladder::Limiter;
-use crate::lease::Lease;
 use crate::messages::{FromAgent, Status, ToAgent};
-use crate::order::{self, Orders};
-use crate::pair::Pair;
-use crate::schedule::Due;
-use crate::storage::{Shelf, Storage};
-use crate::time;
 
 /// Between two looks at the storage, in seconds: another agent may have written there.
 const CHECK_EVERY: u64 = 600;
@@ -44,6 +57,8 @@ const REHEARSAL: &str = "_rehearsal.";
 /// # Errors
 /// What it was told wrong, or why it cannot work at all.
 pub fn run(input: impl Read + Send + 'static, output: impl Write + 'static) -> Result<(), String> {
+    // It holds keys.
+    hide_memory().map_err(|error| error.to_string())?;
     let mut channel = Channel::new(input, output);
     let configuration = match channel.next(Duration::from_millis(FIRST_MS_MAX)) {
         Ok(Some(ToAgent::Configure(configuration))) => configuration,
@@ -252,7 +267,7 @@ impl Agent {
             match self.issue_from(authority, at, rehearse, lease) {
                 Err(fault @ (Fault::Gone(_) | Fault::Here(_))) => return Err(fault),
                 Err(fault) => {
-                    whys.push(format!("{}: {}", authority.url(), fault.why()));
+                    whys.push(fault.at(authority.url()));
                     // One that has looked says more than one that is away.
                     if fault.is_refusal() || !last.is_refusal() {
                         last = fault;

@@ -116,7 +116,7 @@ impl Configuration {
     ///
     /// # Errors
     /// What is wrong.
-    pub(crate) fn check(&self) -> Result<Vec<Vec<Name>>, String> {
+    pub fn check(&self) -> Result<Vec<Vec<Name>>, String> {
         let directories = self
             .authorities
             .iter()

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::configuration::Configuration;
 
 /// Longest message in bytes, with its end of line.
-pub(crate) const MESSAGE_MAX: usize = 4 << 20;
+pub const MESSAGE_MAX: usize = 4 << 20;
 
 /// From the master to the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

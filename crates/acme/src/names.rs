@@ -3,8 +3,6 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use instant_acme::Identifier;
-
 /// Longest name in bytes (RFC 1035, section 2.3.4, as text).
 const NAME_MAX: usize = 253;
 
@@ -14,14 +12,14 @@ const LABEL_MAX: usize = 63;
 /// A name in the form in which certificates have it: an A-label in lower case, the same behind
 /// `*.`, or an address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Name(String);
+pub struct Name(String);
 
 impl Name {
     /// Reads a name that an operator wrote.
     ///
     /// # Errors
     /// When it is neither a host in ASCII nor an address.
-    pub(crate) fn parse(text: &str) -> Result<Name, String> {
+    pub fn parse(text: &str) -> Result<Name, String> {
         let text = text.trim_end_matches('.');
         if let Ok(address) = text.parse::<IpAddr>() {
             return Ok(Name(address.to_string()));
@@ -36,32 +34,18 @@ impl Name {
     }
 
     /// As it stands in certificates.
-    pub(crate) fn as_str(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Whether it stands for all names one label below another. Only dns-01 shows that.
-    pub(crate) fn is_wildcard(&self) -> bool {
+    pub fn is_wildcard(&self) -> bool {
         self.0.starts_with("*.")
     }
 
     /// The address that it is.
-    pub(crate) fn address(&self) -> Option<IpAddr> {
+    pub fn address(&self) -> Option<IpAddr> {
         self.0.parse().ok()
-    }
-
-    /// As an order has it (RFC 8555, section 7.1.3; RFC 8738 for addresses).
-    pub(crate) fn identifier(&self) -> Identifier {
-        match self.address() {
-            Some(address) => Identifier::Ip(address),
-            None => Identifier::Dns(self.0.clone()),
-        }
-    }
-
-    /// A name of a file for it, the same for no other name: neither `_` nor an upper-case letter is
-    /// part of any.
-    pub(crate) fn stem(&self) -> String {
-        self.0.replace("*.", "_wildcard.").replace(':', "_")
     }
 }
 
@@ -77,22 +61,6 @@ fn is_label(label: &str) -> bool {
         && (1..=LABEL_MAX).contains(&label.len())
         && !label.starts_with('-')
         && !label.ends_with('-')
-}
-
-/// The name by which a client asks for the challenge certificate of an address (RFC 8738,
-/// section 6): its name for reverse look-ups.
-pub(crate) fn reverse(address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(address) => {
-            let [a, b, c, d] = address.octets();
-            format!("{d}.{c}.{b}.{a}.in-addr.arpa")
-        }
-        IpAddr::V6(address) => {
-            let nibbles =
-                address.octets().into_iter().rev().flat_map(|byte| [byte & 15, byte >> 4]);
-            nibbles.map(|nibble| format!("{nibble:x}.")).collect::<String>() + "ip6.arpa"
-        }
-    }
 }
 
 #[cfg(test)]
@@ -119,20 +87,5 @@ mod tests {
         {
             assert!(Name::parse(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn files_of_two_names_differ() {
-        let stem = |text| Name::parse(text).unwrap().stem();
-        assert_eq!(stem("*.example.org"), "_wildcard.example.org");
-        assert_eq!(stem("::1"), "__1");
-        assert_ne!(stem("wildcard.example.org"), stem("*.example.org"));
-    }
-
-    #[test]
-    fn addresses_are_asked_for_by_their_names_in_arpa() {
-        assert_eq!(reverse("192.0.2.7".parse().unwrap()), "7.2.0.192.in-addr.arpa");
-        let six = reverse("2001:db8::1".parse().unwrap());
-        assert!(six.starts_with("1.0.0.0.") && six.ends_with("8.b.d.0.1.0.0.2.ip6.arpa"), "{six}");
     }
 }

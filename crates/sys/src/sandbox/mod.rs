@@ -83,8 +83,7 @@ impl Sandbox<'_> {
         capabilities::keep_capabilities(self.capabilities).map_err(step("capabilities"))?;
         rustix::thread::set_no_new_privs(true)?;
         if self.identity.is_some() {
-            let never = rustix::process::DumpableBehavior::NotDumpable;
-            rustix::process::set_dumpable_behavior(never)?;
+            crate::process::hide_memory()?;
         }
         if let Some(parent) = self.parent {
             crate::process::die_with_parent(parent)?;

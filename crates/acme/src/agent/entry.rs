@@ -1,12 +1,12 @@
 //! One certificate that the agent keeps: its names, the pair that is there, and what is due.
 
-use crate::fault::Fault;
-use crate::ladder::Failures;
+use crate::agent::fault::Fault;
+use crate::agent::ladder::Failures;
+use crate::agent::pair::Pair;
+use crate::agent::schedule::Schedule;
+use crate::agent::storage::{Shelf, Storage};
 use crate::messages::{FromAgent, Status};
 use crate::names::Name;
-use crate::pair::Pair;
-use crate::schedule::Schedule;
-use crate::storage::{Shelf, Storage};
 
 /// A certificate, there or to be ordered.
 pub(crate) struct Entry {
@@ -23,7 +23,7 @@ pub(crate) struct Entry {
 impl Entry {
     /// What failed before is in the storage; a pair is only seen by [`look`](Entry::look).
     pub(crate) fn new(names: Vec<Name>, storage: &Storage) -> Entry {
-        let stem = names.first().map(Name::stem).unwrap_or_default();
+        let stem = names.first().map(stem).unwrap_or_default();
         let schedule = Schedule::default();
         let mut entry = Entry { names, stem, schedule, held: None, error: None, told: None };
         entry.recall(storage);
@@ -125,5 +125,24 @@ impl Entry {
             failures: self.schedule.failures.count,
             error: self.error.clone(),
         }
+    }
+}
+
+/// A name of a file for a certificate whose first name this is, the same for no other: neither `_`
+/// nor an upper-case letter is part of any.
+fn stem(name: &Name) -> String {
+    name.as_str().replace("*.", "_wildcard.").replace(':', "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_two_names_differ() {
+        let stem = |text| super::stem(&Name::parse(text).unwrap());
+        assert_eq!(stem("*.example.org"), "_wildcard.example.org");
+        assert_eq!(stem("::1"), "__1");
+        assert_ne!(stem("wildcard.example.org"), stem("*.example.org"));
     }
 }

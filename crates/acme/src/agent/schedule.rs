@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use flyball_tls::Certificate;
 
-use crate::ladder::Failures;
+use crate::agent::ladder::Failures;
 
 /// Between two questions about renewal when the authority does not say (RFC 9773, section 4.3.2).
 const ASK_EVERY: u64 = 6 * 3_600;

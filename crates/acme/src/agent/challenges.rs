@@ -9,11 +9,10 @@ use flyball_sys::error_log::Level;
 use flyball_sys::say;
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 
-use crate::channel::Channel;
+use crate::agent::channel::Channel;
+use crate::agent::fault::Fault;
 use crate::configuration::Kind;
-use crate::fault::Fault;
 use crate::messages::{Challenge, FromAgent, ToAgent};
-use crate::names::reverse;
 
 /// For the master to say that a challenge stands.
 const STANDS_MS_MAX: u64 = 30_000;
@@ -146,4 +145,32 @@ fn certificate(proof: &Proof) -> Result<Challenge, Fault> {
     let chain = params.self_signed(&key).map_err(here)?.pem();
     let name = proof.name.parse::<IpAddr>().map_or_else(|_| proof.name.clone(), reverse);
     Ok(Challenge::TlsAlpn01 { name, chain, key: key.serialize_pem() })
+}
+
+/// The name by which a client asks for the challenge certificate of an address (RFC 8738,
+/// section 6): its name for reverse look-ups.
+fn reverse(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => {
+            let [a, b, c, d] = address.octets();
+            format!("{d}.{c}.{b}.{a}.in-addr.arpa")
+        }
+        IpAddr::V6(address) => {
+            let nibbles =
+                address.octets().into_iter().rev().flat_map(|byte| [byte & 15, byte >> 4]);
+            nibbles.map(|nibble| format!("{nibble:x}.")).collect::<String>() + "ip6.arpa"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_asked_for_by_their_names_in_arpa() {
+        assert_eq!(reverse("192.0.2.7".parse().unwrap()), "7.2.0.192.in-addr.arpa");
+        let six = reverse("2001:db8::1".parse().unwrap());
+        assert!(six.starts_with("1.0.0.0.") && six.ends_with("8.b.d.0.1.0.0.2.ip6.arpa"), "{six}");
+    }
 }

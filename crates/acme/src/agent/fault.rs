@@ -4,7 +4,7 @@ use std::io;
 
 use instant_acme::{Error, Problem};
 
-use crate::channel::Gone;
+use crate::agent::channel::Gone;
 
 /// Types of problems (RFC 8555, section 6.7) begin so.
 const TYPES: &str = "urn:ietf:params:acme:error:";
@@ -36,6 +36,15 @@ impl Fault {
             Fault::Gone(Gone(why)) => why,
             Fault::Here(why) | Fault::Away(why) | Fault::Refused(why) => why,
             Fault::NotShown(why) | Fault::Unknown(why) => why,
+        }
+    }
+
+    /// The same, with the authority that it was about.
+    pub(crate) fn at(&self, directory: &str) -> String {
+        match self.why() {
+            // A request that failed is told with its URL.
+            why if why.starts_with(directory) => why.to_owned(),
+            why => format!("{directory}: {why}"),
         }
     }
 

@@ -5,10 +5,10 @@ use rcgen::KeyPair;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde::{Deserialize, Serialize};
 
+use crate::agent::fault::{Fault, asked};
+use crate::agent::https::{Https, finish};
+use crate::agent::storage::{Shelf, Storage};
 use crate::configuration::External;
-use crate::fault::{Fault, asked};
-use crate::https::{Https, finish};
-use crate::storage::{Shelf, Storage};
 
 /// Longest name of a file, without what is behind the last dot.
 const STEM_MAX: usize = 120;

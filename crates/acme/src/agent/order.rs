@@ -14,16 +14,16 @@ use instant_acme::{
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use serde::{Deserialize, Serialize};
 
-use crate::challenges::{Challenges, Proof, Standing};
+use crate::agent::challenges::{Challenges, Proof, Standing};
+use crate::agent::fault::{Fault, asked, is};
+use crate::agent::https::{Https, finish};
+use crate::agent::ladder::Limiter;
+use crate::agent::lease::Lease;
+use crate::agent::pair::Pair;
+use crate::agent::storage::{Shelf, Storage};
+use crate::agent::time;
 use crate::configuration::Kind;
-use crate::fault::{Fault, asked, is};
-use crate::https::{Https, finish};
-use crate::ladder::Limiter;
-use crate::lease::Lease;
 use crate::names::Name;
-use crate::pair::Pair;
-use crate::storage::{Shelf, Storage};
-use crate::time;
 
 /// For one order, from its first request to its certificate.
 const ORDER_MS_MAX: u64 = 600_000;
@@ -241,9 +241,17 @@ impl Looks {
     }
 }
 
+/// A name as an order has it (RFC 8555, section 7.1.3; RFC 8738 for addresses).
+fn identifier(name: &Name) -> Identifier {
+    match name.address() {
+        Some(address) => Identifier::Ip(address),
+        None => Identifier::Dns(name.to_string()),
+    }
+}
+
 /// A new order. The certificate that it replaces is named if the authority wants to know.
 fn new_order(account: &Account, wanted: &Wanted<'_>) -> Result<Order, Fault> {
-    let identifiers: Vec<Identifier> = wanted.names.iter().map(Name::identifier).collect();
+    let identifiers: Vec<Identifier> = wanted.names.iter().map(identifier).collect();
     let ask = |replaces: Option<CertificateIdentifier<'static>>| {
         asked(|| {
             let mut new = NewOrder::new(&identifiers);
@@ -359,8 +367,8 @@ fn check(pair: Result<Pair, String>, names: &[Name]) -> Result<Pair, Fault> {
 
 /// Why an order is invalid: what the authority says of each name.
 fn invalid(order: &mut Order) -> Fault {
+    let whole = order.state().error.as_ref().map(ToString::to_string);
     let mut why: Vec<String> = Vec::new();
-    why.extend(order.state().error.as_ref().map(ToString::to_string));
     for at in 0..order.state().authorizations.len() {
         let told = asked(|| {
             let mut all = order.authorizations();
@@ -374,7 +382,7 @@ fn invalid(order: &mut Order) -> Fault {
         why.extend(told.unwrap_or_default());
     }
     match why.is_empty() {
-        true => Fault::NotShown("the order is invalid".into()),
+        true => Fault::NotShown(whole.unwrap_or("the order is invalid".into())),
         false => Fault::NotShown(why.join("; ")),
     }
 }
