@@ -1,6 +1,7 @@
 //! The agent: keeps each certificate that it is told of, one thing after the other.
 
 mod account;
+mod certificates;
 mod challenges;
 mod channel;
 mod entry;
@@ -13,6 +14,8 @@ mod pair;
 mod schedule;
 mod storage;
 mod time;
+
+pub use certificates::{About, Kept, import, kept};
 
 use std::collections::HashMap;
 use std::io::{Read, Write};

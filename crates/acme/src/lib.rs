@@ -6,8 +6,8 @@
 //! the [`Configuration`] alone, without the feature `agent`, the crate needs no library but serde.
 //!
 //! The agent does one thing after the other, and blocks: its library's futures are done when they
-//! are polled once, so that there is no runtime. What is in the storage is told before any authority
-//! is asked.
+//! are polled once, so that there is no runtime. What is in the storage is told before any
+//! authority is asked.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "agent")]
@@ -17,6 +17,6 @@ pub mod messages;
 mod names;
 
 #[cfg(feature = "agent")]
-pub use agent::run;
+pub use agent::{About, Kept, import, kept, run};
 pub use configuration::{Authority, Configuration, External, Kind};
 pub use names::Name;

@@ -4,6 +4,8 @@
 //! the rest of the settings, so that a wrong one is told in the same words wherever it is written.
 
 mod cache;
+#[cfg(feature = "acme")]
+mod cert;
 #[cfg(feature = "load")]
 mod fileset;
 #[cfg(feature = "lab")]
@@ -28,6 +30,8 @@ use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 pub use crate::top::Top;
 pub use cache::Simulate;
+#[cfg(feature = "acme")]
+pub use cert::Cert;
 pub use clap_complete::Shell;
 #[cfg(feature = "load")]
 pub use fileset::Fileset;
@@ -66,6 +70,9 @@ pub enum Command {
     /// Get certificates, as the master says on standard input.
     #[cfg(feature = "acme")]
     AcmeAgent,
+    /// Look at certificates, or bring one.
+    #[cfg(feature = "acme")]
+    Cert(Cert),
     /// List the architectures.
     Arch {
         /// As JSON.
@@ -181,6 +188,8 @@ where
         Some(("top", given)) => Command::Top(top::parsed(given)),
         #[cfg(feature = "acme")]
         Some(("acme-agent", _)) => Command::AcmeAgent,
+        #[cfg(feature = "acme")]
+        Some(("cert", given)) => Command::Cert(cert::parsed(given)),
         Some(("arch", given)) => Command::Arch { json: given.get_flag("json") },
         // The program demands a subcommand, and there is no other.
         Some((_, given)) => Command::Docs(document(given)),
@@ -253,6 +262,8 @@ pub fn program() -> clap::Command {
             #[cfg(feature = "acme")]
             acme_agent(),
             cache::program(),
+            #[cfg(feature = "acme")]
+            cert::program(),
             #[cfg(feature = "load")]
             load::program(),
             #[cfg(feature = "load")]

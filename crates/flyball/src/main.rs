@@ -23,6 +23,8 @@ fn main() -> ExitCode {
         Ok(Command::Explain { typed, keys, json }) => commands::explain::run(&typed, &keys, json),
         #[cfg(feature = "acme")]
         Ok(Command::AcmeAgent) => commands::acme_agent::run(),
+        #[cfg(feature = "acme")]
+        Ok(Command::Cert(asked)) => commands::cert::run(&asked),
         Ok(Command::Arch { json }) => commands::arch::run(json),
         Ok(Command::Simulate(asked)) => commands::cache::run(&asked),
         #[cfg(feature = "load")]

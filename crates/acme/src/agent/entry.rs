@@ -130,7 +130,7 @@ impl Entry {
 
 /// A name of a file for a certificate whose first name this is, the same for no other: neither `_`
 /// nor an upper-case letter is part of any.
-fn stem(name: &Name) -> String {
+pub(crate) fn stem(name: &Name) -> String {
     name.as_str().replace("*.", "_wildcard.").replace(':', "_")
 }
 

@@ -39,7 +39,8 @@ pub(crate) enum Shelf {
 impl Shelf {
     const ALL: [Shelf; 4] = [Shelf::Accounts, Shelf::Certificates, Shelf::Orders, Shelf::Failures];
 
-    fn name(self) -> &'static str {
+    /// Name of its directory.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Shelf::Accounts => "accounts",
             Shelf::Certificates => "certificates",

@@ -4,6 +4,8 @@
 pub(crate) mod acme_agent;
 pub(crate) mod arch;
 pub(crate) mod cache;
+#[cfg(feature = "acme")]
+pub(crate) mod cert;
 pub(crate) mod check;
 pub(crate) mod ctl;
 pub(crate) mod docs;

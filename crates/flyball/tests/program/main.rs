@@ -70,6 +70,7 @@ mod sandbox {
 }
 
 mod settings {
+    mod certificates;
     mod command_line;
     mod examples;
     mod explain;

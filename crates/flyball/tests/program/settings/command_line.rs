@@ -305,7 +305,7 @@ fn help_is_made_from_the_table() {
 /// A program that is built for serving alone has none of the others (features of the crate).
 #[test]
 fn help_of_a_server_names_no_command_that_may_be_missing() {
-    let optional = ["fileset", "lab", "load", "tune"];
+    let optional = ["cert", "fileset", "lab", "load", "tune"];
     for mut command in flyball::cli::program().get_subcommands().cloned() {
         if optional.contains(&command.get_name()) {
             continue;

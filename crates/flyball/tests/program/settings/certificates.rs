@@ -1,0 +1,61 @@
+//! `flyball cert`: what a storage has, and pairs from elsewhere.
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use flyball_testkit::{binary, skip};
+
+fn cert(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(binary()).arg("cert").args(arguments).output().expect("it runs");
+    let Output { status, stdout, stderr } = output;
+    (status.code(), String::from_utf8([stdout, stderr].concat()).expect("text"))
+}
+
+/// A key and a certificate as openssl writes them; false where it is not installed.
+fn make(directory: &Path, names: &str) -> bool {
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
+        .args(["-subj", "/O=Tests/CN=\u{1b}[2J", "-addext", &format!("subjectAltName={names}")])
+        .args(["-days", "9", "-keyout", "key.pem", "-out", "chain.pem"])
+        .current_dir(directory)
+        .output();
+    if made.is_err() {
+        skip("openssl is not installed");
+    }
+    made.is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn a_certificate_from_elsewhere_is_imported_and_listed() {
+    let directory = tempfile::tempdir().unwrap();
+    if !make(directory.path(), "DNS:a.test,DNS:*.a.test,IP:192.0.2.7") {
+        return;
+    }
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (storage, chain, key) = (path("storage"), path("chain.pem"), path("key.pem"));
+    let (code, told) = cert(&["list", "--storage", &storage]);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("No such file"), "{told}");
+    let import = |name: &str| {
+        cert(&["import", name, "--storage", &storage, "--chain", &chain, "--key", &key])
+    };
+    let (code, told) = import("b.test");
+    assert_eq!(code, Some(1));
+    assert!(told.contains("not for b.test"), "{told}");
+    let (code, told) = import("a.test");
+    assert_eq!(code, Some(0), "{told}");
+    let kept = Path::new(told.trim());
+    assert_eq!(fs::metadata(kept).unwrap().permissions().mode() & 0o777, 0o600);
+    let (code, told) = cert(&["list", "--storage", &storage]);
+    assert_eq!(code, Some(0));
+    assert!(told.contains("a.test *.a.test 192.0.2.7"), "{told}");
+    assert!(told.contains(" days left") && !told.contains('\u{1b}'), "{told}");
+    let (code, told) = cert(&["list", "*.a.test", "--json", "--storage", &storage]);
+    assert_eq!(code, Some(0));
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told[0]["names"][2], "192.0.2.7");
+    let (code, told) = cert(&["list", "b.test", "--storage", &storage]);
+    assert_eq!(code, Some(1));
+    assert!(told.contains("b.test"), "{told}");
+}
