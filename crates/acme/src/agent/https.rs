@@ -298,6 +298,18 @@ mod tests {
     }
 
     #[test]
+    fn a_silent_authority_is_not_waited_for_longer_than_a_request_may_take() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut timed = Timed { stream, deadline: Instant::now() + Duration::from_millis(20) };
+        let mut first = || timed.read(&mut [0]).unwrap_err().kind();
+        assert!(matches!(first(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut));
+        while Instant::now() < timed.deadline {}
+        assert_eq!(timed.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(timed.write(&[0]).unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
     fn a_request_says_where_to_and_how_long_it_is() {
         let request = Request::post("https://ca.example:14000/new?x=1")
             .header("content-type", "application/jose+json")

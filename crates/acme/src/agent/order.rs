@@ -25,7 +25,7 @@ use crate::agent::time;
 use crate::configuration::Kind;
 use crate::names::Name;
 
-/// For one order, from its first request to its certificate.
+/// For one try of an order, from its first look to its certificate.
 const ORDER_MS_MAX: u64 = 600_000;
 
 /// Between two looks at an order, where the authority does not say: the first, and the longest.
@@ -152,10 +152,13 @@ impl Orders<'_> {
         loop {
             self.lease.keep(time::unix())?;
             match order.state().status {
-                OrderStatus::Pending => self.prove(order, wanted.kinds)?,
+                OrderStatus::Pending => self.prove(order, wanted.kinds, &mut looks)?,
                 OrderStatus::Ready => {
                     let csr = request(wanted.names, &underway.key)?;
                     asked(|| finish(order.finalize_csr(&csr)))?;
+                    if order.state().status == OrderStatus::Ready {
+                        looks.wait(self)?;
+                    }
                 }
                 OrderStatus::Processing => {
                     looks.wait(self)?;
@@ -172,14 +175,14 @@ impl Orders<'_> {
     }
 
     /// Shows that the names are ours, until the authority has seen it or says no.
-    fn prove(&mut self, order: &mut Order, kinds: &[Kind]) -> Result<(), Fault> {
+    fn prove(&mut self, order: &mut Order, kinds: &[Kind], looks: &mut Looks) -> Result<(), Fault> {
         let mut standing = Vec::new();
         let proved = self.stand(order, kinds, &mut standing).and_then(|()| {
-            let mut looks = Looks::new();
             while order.state().status == OrderStatus::Pending {
                 looks.wait(self)?;
                 asked(|| finish(order.refresh()).map(|_| ()))?;
             }
+            looks.next = LOOK_FIRST;
             Ok(())
         });
         let cleared = standing.iter().try_for_each(|standing| self.challenges.clear(standing));
