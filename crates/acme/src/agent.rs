@@ -38,13 +38,16 @@ use crate::agent::pair::Pair;
 use crate::agent::schedule::Due;
 use crate::agent::storage::{Shelf, Storage};
 use crate::configuration::{Authority, Configuration, Kind};
-use crate::messages::{FromAgent, Status, ToAgent};
+use crate::messages::{Challenge, FromAgent, Status, ToAgent};
 
 /// Between two looks at the storage, in seconds: another agent may have written there.
 const CHECK_EVERY: u64 = 600;
 
-/// While another agent orders, in seconds.
-const BUSY_EVERY: u64 = 10;
+/// Between two looks while another agent orders, in seconds.
+const BUSY_EVERY: u64 = 1;
+
+/// Challenges of another agent that are answered.
+const RELAYED_MAX: usize = 256;
 
 /// After an authority could not be asked for advice, in seconds.
 const ADVICE_PAUSE: u64 = 3_600;
@@ -97,6 +100,8 @@ struct Agent {
     connections: HashMap<String, Connection>,
     limiters: HashMap<String, Limiter>,
     last_challenge: u64,
+    /// Challenges of the agent that orders, by their names in the storage, with our numbers.
+    relayed: HashMap<String, (u64, Challenge)>,
     /// For how many seconds an authority that failed wants not to be asked.
     asked: Option<u64>,
     check_at: u64,
@@ -126,6 +131,7 @@ impl Agent {
             connections: HashMap::new(),
             limiters: HashMap::new(),
             last_challenge: 0,
+            relayed: HashMap::new(),
             asked: None,
             check_at: 0,
             order_at: 0,
@@ -182,6 +188,9 @@ impl Agent {
             self.look()?;
         }
         let due: Vec<Due> = self.entries.iter().map(|entry| entry.schedule.next(now)).collect();
+        if !due.iter().any(|due| matches!(due, Due::Order { .. })) {
+            self.forget_relayed()?;
+        }
         for (at, due) in due.iter().enumerate() {
             match due {
                 Due::Order { rehearse } if now >= self.order_at => {
@@ -234,13 +243,17 @@ impl Agent {
             Ok(Some(lease)) => lease,
             Ok(None) => {
                 self.order_at = now + BUSY_EVERY;
-                return self.look();
+                // Where it cannot be said, the other one does not wait for us.
+                let _ = self.storage.wait();
+                self.relay()?;
+                return self.look_at(at);
             }
             Err(error) => {
                 self.failed(at, &error.into());
                 return Ok(());
             }
         };
+        self.forget_challenges()?;
         // Another may have ordered until now.
         self.look_at(at)?;
         self.entries[at].recall(&self.storage);
@@ -257,6 +270,50 @@ impl Agent {
             },
         }
         Ok(())
+    }
+
+    /// Answers the challenges of the agent that orders: it may be our workers that are asked.
+    fn relay(&mut self) -> Result<(), Gone> {
+        let mut there: HashMap<String, Challenge> = HashMap::new();
+        let stems = self.storage.stems(Shelf::Challenges).unwrap_or_default();
+        for stem in stems.into_iter().take(RELAYED_MAX) {
+            if let Ok(Some(challenge)) = self.storage.get(Shelf::Challenges, &stem) {
+                there.insert(stem, challenge);
+            }
+        }
+        for (stem, (id, challenge)) in std::mem::take(&mut self.relayed) {
+            if there.get(&stem) == Some(&challenge) {
+                self.relayed.insert(stem, (id, challenge));
+            } else {
+                self.channel.tell(&FromAgent::ChallengeClear { id })?;
+            }
+        }
+        for (stem, challenge) in there {
+            if !self.relayed.contains_key(&stem) {
+                self.last_challenge += 1;
+                let id = self.last_challenge;
+                self.relayed.insert(stem, (id, challenge.clone()));
+                self.channel.tell(&FromAgent::ChallengeSet { id, challenge })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Another agent has done with ordering.
+    fn forget_relayed(&mut self) -> Result<(), Gone> {
+        let relayed = std::mem::take(&mut self.relayed);
+        relayed
+            .into_values()
+            .try_for_each(|(id, _)| self.channel.tell(&FromAgent::ChallengeClear { id }))
+    }
+
+    /// What an agent that was killed has left there, by the one that orders now.
+    fn forget_challenges(&mut self) -> Result<(), Gone> {
+        for stem in self.storage.stems(Shelf::Challenges).unwrap_or_default() {
+            // One that stays is set again by agents that wait, and does no harm.
+            let _ = self.storage.remove(Shelf::Challenges, &stem);
+        }
+        self.forget_relayed()
     }
 
     /// Asks the authorities in turn, the one first that has an order under way.
@@ -358,6 +415,7 @@ impl Agent {
             https: &https,
             challenges: Challenges {
                 channel: &mut self.channel,
+                storage: &self.storage,
                 hook: &self.configuration.dns_hook,
                 last_id: &mut self.last_challenge,
             },

@@ -11,6 +11,7 @@ use rcgen::{CertificateParams, CustomExtension, KeyPair};
 
 use crate::agent::channel::Channel;
 use crate::agent::fault::Fault;
+use crate::agent::storage::{Shelf, Storage};
 use crate::configuration::Kind;
 use crate::messages::{Challenge, FromAgent, ToAgent};
 
@@ -19,6 +20,9 @@ const STANDS_MS_MAX: u64 = 30_000;
 
 /// For the command of dns-01, which waits until the record can be seen.
 const HOOK_MS_MAX: u64 = 300_000;
+
+/// For other agents to see a challenge, and their workers to answer it: they look every second.
+const SHARE: Duration = Duration::from_secs(2);
 
 /// Between two looks whether the command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -47,6 +51,7 @@ pub(crate) enum Standing {
 /// Sets and clears challenges.
 pub(crate) struct Challenges<'a> {
     pub(crate) channel: &'a mut Channel,
+    pub(crate) storage: &'a Storage,
     pub(crate) hook: &'a [String],
     /// Of the last one that workers were told.
     pub(crate) last_id: &'a mut u64,
@@ -72,6 +77,7 @@ impl Challenges<'_> {
         };
         *self.last_id += 1;
         let id = *self.last_id;
+        self.storage.put(Shelf::Challenges, &id.to_string(), &challenge)?;
         self.channel.tell(&FromAgent::ChallengeSet { id, challenge })?;
         let answer =
             self.channel.pick(Duration::from_millis(STANDS_MS_MAX), |message| match message {
@@ -84,8 +90,19 @@ impl Challenges<'_> {
             Some(Err(why)) => why,
             None => "they do not say that it stands".into(),
         };
-        self.channel.tell(&FromAgent::ChallengeClear { id })?;
+        self.clear(&Standing::Workers(id))?;
         Err(Fault::Here(format!("workers cannot answer a challenge: {why}")))
+    }
+
+    /// Gives agents that wait the time to see what was set, so that their workers answer too.
+    ///
+    /// # Errors
+    /// When the master has ended.
+    pub(crate) fn share(&mut self) -> Result<(), Fault> {
+        match self.storage.is_waited_for() {
+            true => Ok(self.channel.pass(SHARE)?),
+            false => Ok(()),
+        }
     }
 
     /// Clears one. A record that cannot be removed is told, and harms nothing.
@@ -95,6 +112,8 @@ impl Challenges<'_> {
     pub(crate) fn clear(&mut self, standing: &Standing) -> Result<(), Fault> {
         match standing {
             Standing::Workers(id) => {
+                // One that stays is deleted before the next order.
+                let _ = self.storage.remove(Shelf::Challenges, &id.to_string());
                 Ok(self.channel.tell(&FromAgent::ChallengeClear { id: *id })?)
             }
             Standing::Record(name, value) => match self.call("clear", name, value) {

@@ -205,6 +205,9 @@ impl Orders<'_> {
                 told.extend(is_pending.then_some((at, proof.kind)));
             }
         }
+        if !told.is_empty() {
+            self.challenges.share()?;
+        }
         for (at, kind) in told {
             let ready = asked(|| {
                 let mut all = order.authorizations();

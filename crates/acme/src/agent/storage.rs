@@ -6,16 +6,20 @@
 //! certificates/NAME.pem       a key and its chain
 //! orders/NAME.json            an order that is under way, and the key of its certificate
 //! failures/NAME.json          how often and when orders failed
+//! challenges/NUMBER.json      what the one who orders has to show, for all who have the storage
 //! lock                        who may order
+//! waiting                     when another wanted to
 //! ```
 //!
 //! A file is written beside the old one, and takes its name when the disk has it: whatever happens,
 //! there is the old one or the new one, whole.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -27,6 +31,9 @@ const FILE_MODE: u32 = 0o600;
 /// Largest file that is read, in bytes.
 const FILE_MAX: u64 = 1 << 20;
 
+/// For how long one that has waited is believed to wait on.
+const WAITED_MAX: Duration = Duration::from_secs(15);
+
 /// A directory of the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shelf {
@@ -34,10 +41,12 @@ pub(crate) enum Shelf {
     Certificates,
     Orders,
     Failures,
+    Challenges,
 }
 
 impl Shelf {
-    const ALL: [Shelf; 4] = [Shelf::Accounts, Shelf::Certificates, Shelf::Orders, Shelf::Failures];
+    const ALL: [Shelf; 5] =
+        [Shelf::Accounts, Shelf::Certificates, Shelf::Orders, Shelf::Failures, Shelf::Challenges];
 
     /// Name of its directory.
     pub(crate) fn name(self) -> &'static str {
@@ -46,13 +55,14 @@ impl Shelf {
             Shelf::Certificates => "certificates",
             Shelf::Orders => "orders",
             Shelf::Failures => "failures",
+            Shelf::Challenges => "challenges",
         }
     }
 
     fn extension(self) -> &'static str {
         match self {
             Shelf::Certificates => "pem",
-            Shelf::Accounts | Shelf::Orders | Shelf::Failures => "json",
+            Shelf::Accounts | Shelf::Orders | Shelf::Failures | Shelf::Challenges => "json",
         }
     }
 }
@@ -88,6 +98,41 @@ impl Storage {
     /// The file by which one agent at a time orders.
     pub(crate) fn lock_path(&self) -> PathBuf {
         self.root.join("lock")
+    }
+
+    /// Says that an agent waits for the one that orders.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(crate) fn wait(&self) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let file = options.create(true).append(true).mode(FILE_MODE).open(self.waiting_path())?;
+        file.set_modified(SystemTime::now())
+    }
+
+    /// Whether an agent has waited lately.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        let modified = fs::metadata(self.waiting_path()).and_then(|about| about.modified());
+        modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < WAITED_MAX))
+    }
+
+    fn waiting_path(&self) -> PathBuf {
+        self.root.join("waiting")
+    }
+
+    /// The names of all files of a kind.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(crate) fn stems(&self, shelf: Shelf) -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(self.root.join(shelf.name()))?;
+        let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
+        let names = names.collect::<io::Result<Vec<_>>>()?;
+        let stem = |name: &OsString| {
+            let stem = name.to_str()?.strip_suffix(shelf.extension())?.strip_suffix('.')?;
+            (!stem.starts_with('.')).then(|| stem.to_owned())
+        };
+        Ok(names.iter().filter_map(stem).collect())
     }
 
     /// Replaces a file as a whole.

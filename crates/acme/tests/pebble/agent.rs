@@ -9,7 +9,7 @@ use std::thread;
 
 use flyball_acme::messages::{FromAgent, Status, ToAgent};
 use flyball_testkit::binary;
-use flyball_testkit::wait::DEADLINE;
+use flyball_testkit::wait::{DEADLINE, until};
 use serde_json::{Value, json};
 
 use crate::authority::Authority;
@@ -44,7 +44,18 @@ impl Agent {
     pub(crate) fn start(responder: &Responder, configuration: &Value) -> Agent {
         let mut command = Command::new(binary());
         command.arg("acme-agent");
-        Agent::start_as(command, responder, configuration)
+        Agent::start_as(command, responder, None, configuration)
+    }
+
+    /// As [`start`](Agent::start), whose challenges stand only when `other` answers one too.
+    pub(crate) fn start_beside(
+        other: &Responder,
+        responder: &Responder,
+        configuration: &Value,
+    ) -> Agent {
+        let mut command = Command::new(binary());
+        command.arg("acme-agent");
+        Agent::start_as(command, responder, Some(other.clone()), configuration)
     }
 
     /// As [`start`](Agent::start), below this shell's `ulimit -f`, in blocks of 512 bytes: a disk
@@ -57,10 +68,15 @@ impl Agent {
         let mut command = Command::new("sh");
         let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" acme-agent");
         command.args(["-c", &script]).arg(binary());
-        Agent::start_as(command, responder, configuration)
+        Agent::start_as(command, responder, None, configuration)
     }
 
-    fn start_as(mut command: Command, responder: &Responder, configuration: &Value) -> Agent {
+    fn start_as(
+        mut command: Command,
+        responder: &Responder,
+        other: Option<Responder>,
+        configuration: &Value,
+    ) -> Agent {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = Arc::new(Mutex::new(child.stdin.take()));
         let output = BufReader::new(child.stdout.take().unwrap());
@@ -72,6 +88,9 @@ impl Agent {
                 match message {
                     FromAgent::ChallengeSet { id, challenge } => {
                         responder.set(id_of, id, challenge);
+                        if let Some(other) = &other {
+                            until(DEADLINE, || (other.standing() > 0).then_some(())).unwrap();
+                        }
                         // One that was killed meanwhile does not read it.
                         let _ = write(&answers, &ToAgent::ChallengeStands { id });
                     }

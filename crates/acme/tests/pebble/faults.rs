@@ -208,6 +208,27 @@ fn of_two_agents_with_one_storage_one_orders() {
     assert_eq!(authority.issued(), 2);
 }
 
+/// Two servers behind one name: the authority asks the one whose agent does not order.
+#[test]
+fn an_agent_that_waits_answers_the_challenges_of_the_one_that_orders() {
+    let (ordering, waiting) = (Responder::start(), Responder::start());
+    let Some(authority) = Authority::start(&waiting, Ways::default()) else { return };
+    let storage = tempfile::tempdir().unwrap();
+    for kind in ["http-01", "tls-alpn-01"] {
+        let name: &[&str] = &[&format!("{kind}.test")];
+        let mut configuration = configuration(&authority, storage.path(), &[name]);
+        configuration["challenges"] = json!([kind]);
+        let first = Agent::start_beside(&waiting, &ordering, &configuration);
+        until(DEADLINE, || (ordering.standing() > 0).then_some(())).expect("it is set");
+        let second = Agent::start(&waiting, &configuration);
+        first.certificate();
+        second.certificate();
+        let is_clear = || (waiting.standing() + ordering.standing() == 0).then_some(());
+        until(DEADLINE, is_clear).expect("challenges are cleared");
+    }
+    assert_eq!(authority.issued(), 2);
+}
+
 #[test]
 fn a_pair_that_does_not_match_is_not_told_and_another_takes_its_place() {
     let responder = Responder::start();

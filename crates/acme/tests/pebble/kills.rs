@@ -175,6 +175,8 @@ fn killed_at_any_step_an_order_goes_on_and_issues_one_certificate() {
             agent.certificate();
         }
         assert_eq!(authority.issued() - before, 1, "killed at {kill:?}");
+        let mut left = fs::read_dir(storage.path().join("challenges")).unwrap();
+        assert!(left.next().is_none(), "killed at {kill:?}");
         is_killed
     };
     assert!(!order("whole.test", None));
