@@ -46,9 +46,9 @@ fn launch_with(settings: &str, architecture: &str, keys: &str, root: &Path) -> L
     let user = as_ourselves();
     let workers = if architecture == "mp" { "" } else { "workers = 1\n" };
     Launch::config(format!(
-        "{user}{settings}arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
-         {workers}[[site]]\nroot = {root:?}\n[[site.fastcgi]]\npath = \"/app\"\n\
-         program = {PROGRAM:?}\n{keys}",
+        "{user}{settings}arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\n\
+         admin = \"127.0.0.1:0\"\n{workers}[[site]]\nroot = {root:?}\n\
+         [[site.fastcgi]]\npath = \"/app\"\nprogram = {PROGRAM:?}\n{keys}",
     ))
 }
 
@@ -471,8 +471,8 @@ fn a_name_that_leads_to_another_responder_leads_no_request_there(architecture: &
     assert_eq!(responders.ask("/app/id").status(), 200, "{}", responders.server.errors());
 }
 
-/// Its link is one socket, which can be full both ways: what comes was told of while there was room.
-/// Threads that block had not sent the answer before it, and span.
+/// Its link is one socket, which can be full both ways: what came was told of while there was room,
+/// and forgotten. Threads that block had not sent the answer before it, and span.
 fn a_responder_that_answers_while_it_reads_is_read_while_it_is_sent_to(architecture: &str) {
     const LEN: usize = 3_000_000;
     // It compresses little.
@@ -492,7 +492,8 @@ fn a_responder_that_answers_while_it_reads_is_read_while_it_is_sent_to(architect
             let mut sender = TcpStream::connect(server.address()).unwrap();
             let mut client = Client::accepted(sender.try_clone().unwrap());
             let head = format!(
-                "GET /missing HTTP/1.1\r\nHost: a\r\n\r\nPOST /app/echo HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\
+                "GET /missing HTTP/1.1\r\nHost: a\r\n\r\n\
+                 POST /app/echo HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\
                  Content-Length: {LEN}\r\nConnection: close\r\n\r\n"
             );
             let answer = thread::scope(|scope| {
