@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::Error;
+use rustls::server::{Acceptor, ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 thread_local! {
@@ -15,6 +16,37 @@ thread_local! {
 /// The name in the hello that this thread has looked at since the last call.
 pub(crate) fn take_name() -> Option<Box<str>> {
     NAME.take()
+}
+
+/// What a look at a client's first bytes shows.
+pub(crate) enum Look {
+    /// The hello is not whole.
+    Incomplete,
+    /// It asks for this name, in lower case.
+    Name(Option<Box<str>>),
+    /// It is none, and the client is told so by these bytes.
+    Wrong(Error, Vec<u8>),
+}
+
+/// Looks at what may be a client's hello, before a session begins with it.
+pub(crate) fn look(cipher: &[u8]) -> Look {
+    let (mut acceptor, mut rest) = (Acceptor::default(), cipher);
+    while !rest.is_empty() {
+        match acceptor.read_tls(&mut rest) {
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+    }
+    match acceptor.accept() {
+        Ok(None) => Look::Incomplete,
+        Ok(Some(accepted)) => Look::Name(accepted.client_hello().server_name().map(Box::from)),
+        Err((error, mut alert)) => {
+            let mut told = Vec::new();
+            // Memory takes all.
+            let _ = alert.write_all(&mut told);
+            Look::Wrong(error, told)
+        }
+    }
 }
 
 /// Chooses as another does, and keeps the name that was asked for.

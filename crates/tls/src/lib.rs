@@ -4,14 +4,22 @@
 // The name in a hello is taken in the call that sets it, in which no thread waits.
 #![expect(clippy::disallowed_macros, reason = "rustls names no way to hand it over")]
 
+mod bundle;
 mod config;
 mod der;
 mod failure;
 mod hello;
+mod identities;
+mod load;
 mod session;
+mod tickets;
 mod x509;
 
-pub use config::Config;
+pub use bundle::Bundle;
+pub use config::{ClientAuth, Config, Policy, Site, Unknown};
 pub use failure::Failure;
+pub use identities::SiteOf;
+pub use load::{Fault, Pair};
 pub use session::{Facts, Opened, PLAIN_BYTES_MAX, RECORD_BYTES_MAX, Session, State};
+pub use tickets::{ROOT_BYTES, Root, Tickets};
 pub use x509::Certificate;

@@ -17,7 +17,7 @@ use rustls::{Error, HandshakeKind, ProtocolVersion};
 
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::hello;
+use crate::hello::{self, Look};
 
 /// The longest record: five bytes in front of its plain text and what protects it, of which
 /// TLS 1.2 allows most (RFC 5246, section 6.2.3).
@@ -35,6 +35,9 @@ const OVERHEAD: usize = 64;
 
 /// The type of a record that begins a handshake (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 0x16;
+
+/// The alert for a name that no site has (RFC 8446, section 6.2): fatal, and 112.
+const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
 
 /// Where a session stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +76,8 @@ pub struct Facts<'a> {
     pub group: Option<&'static str>,
     /// Whether keys come from an earlier session.
     pub is_resumed: bool,
+    /// The number of the policy that it goes by: see [`Config::policy_of`].
+    pub policy: usize,
     /// What is spoken inside, if the client named protocols.
     pub protocol: Option<&'a [u8]>,
     /// The client's own certificate, as DER, if it showed one.
@@ -82,6 +87,10 @@ pub struct Facts<'a> {
 /// The server's side of one connection.
 pub struct Session {
     connection: UnbufferedServerConnection,
+    /// The number of the policy that it goes by.
+    policy: usize,
+    /// What chooses another, until the client's hello has been looked at.
+    chooses: Option<Config>,
     /// Plain text that has been opened and had no room.
     carry: Carry,
     /// Records that wait for the next ones: tickets of TLS 1.3. In a call of their own they would
@@ -127,10 +136,13 @@ impl Session {
     /// # Errors
     /// When the configuration contradicts itself.
     pub fn accept(config: &Config) -> Result<Session, String> {
-        let server = Arc::clone(&config.server);
+        let choice = config.choose(None).ok_or("no certificate")?;
+        let server = Arc::clone(choice.server);
         let connection = UnbufferedServerConnection::new(server).map_err(|e| e.to_string())?;
         Ok(Session {
             connection,
+            policy: choice.policy,
+            chooses: config.looks_at_hello().then(|| config.clone()),
             carry: Carry::default(),
             held: Vec::new(),
             name: None,
@@ -149,17 +161,53 @@ impl Session {
     /// for that the session fails.
     pub fn open(&mut self, cipher: &mut [u8], plain: &mut [u8], wire: &mut Vec<u8>) -> Opened {
         let put = self.carry.pour(plain);
-        let (used, opened) = match self.state {
+        let state = self.state;
+        let (used, opened) = match state {
             State::Handshake if cipher.first().is_some_and(|first| self.is_clear(*first)) => {
                 self.state = State::Failed(Failure::Clear);
                 (0, 0)
             }
             State::Handshake | State::Open if !self.carry.is_empty() => (0, 0),
+            State::Handshake if !self.choose(cipher, wire) => (0, 0),
             State::Handshake | State::Open => self.process(cipher, &mut plain[put..], wire),
             // What comes after the end is not looked at (RFC 8446, section 6.1).
             State::PeerClosed | State::Failed(_) => (cipher.len(), 0),
         };
         Opened { used, plain: put + opened, state: self.state }
+    }
+
+    /// Looks at the client's hello, and goes by the policy of the name that it asks for. False
+    /// while the hello is not whole, and when the client is refused.
+    fn choose(&mut self, cipher: &[u8], wire: &mut Vec<u8>) -> bool {
+        let Some(config) = self.chooses.take() else { return true };
+        let name = match hello::look(cipher) {
+            Look::Incomplete => {
+                self.chooses = Some(config);
+                self.judge(cipher);
+                return false;
+            }
+            Look::Name(name) => name,
+            Look::Wrong(error, alert) => {
+                wire.extend(alert);
+                self.state = State::Failed(Failure::of(&error));
+                return false;
+            }
+        };
+        let Some(choice) = config.choose(name.as_deref()) else {
+            wire.extend(UNRECOGNIZED_NAME);
+            (self.state, self.name) = (State::Failed(Failure::NoCertificate), name);
+            return false;
+        };
+        if choice.policy != self.policy {
+            match UnbufferedServerConnection::new(Arc::clone(choice.server)) {
+                Ok(connection) => (self.connection, self.policy) = (connection, choice.policy),
+                Err(error) => {
+                    self.state = State::Failed(Failure::of(&error));
+                    return false;
+                }
+            }
+        }
+        true
     }
 
     /// Whether a first byte is none of TLS.
@@ -378,6 +426,7 @@ impl Session {
             cipher: connection.negotiated_cipher_suite()?.suite().as_str().unwrap_or("unknown"),
             group: connection.negotiated_key_exchange_group().and_then(|one| one.name().as_str()),
             is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+            policy: self.policy,
             protocol: connection.alpn_protocol(),
             client: connection.peer_certificates().and_then(|chain| chain.first()).map(|c| &c[..]),
         })

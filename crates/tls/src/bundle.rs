@@ -1,0 +1,142 @@
+//! What changes while workers run, as one process hands it to others: the roots of tickets, and
+//! certificates that were renewed, with their keys.
+
+use aws_lc_rs::digest::{SHA256, digest};
+use rustls_pki_types::{
+    CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer,
+};
+
+use crate::load::Pair;
+use crate::tickets::{ROOT_BYTES, Root};
+
+/// Bytes of the digest with which it begins.
+const DIGEST_BYTES: usize = 32;
+
+/// What is handed over.
+#[derive(Clone, Debug, Default)]
+pub struct Bundle {
+    /// The roots of tickets: tickets are made with the first.
+    pub roots: Vec<Root>,
+    /// Certificates and their numbers.
+    pub pairs: Vec<(usize, Pair)>,
+}
+
+impl Bundle {
+    /// As bytes, for [`Bundle::from_bytes`] of the same program.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        write_number(self.roots.len(), &mut bytes);
+        self.roots.iter().for_each(|root| bytes.extend(root.0));
+        write_number(self.pairs.len(), &mut bytes);
+        for (number, pair) in &self.pairs {
+            let (chain, key) = pair.der();
+            write_number(*number, &mut bytes);
+            write_number(chain.len(), &mut bytes);
+            chain.iter().for_each(|one| write(one, &mut bytes));
+            bytes.push(kind_of(key));
+            write(key.secret_der(), &mut bytes);
+        }
+        [digest(&SHA256, &bytes).as_ref(), &bytes].concat()
+    }
+
+    /// Reads one. `None` for what is not whole, such as one that is being written.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Bundle> {
+        let (told, mut rest) = bytes.split_at_checked(DIGEST_BYTES)?;
+        if digest(&SHA256, rest).as_ref() != told {
+            return None;
+        }
+        let from = &mut rest;
+        let mut bundle = Bundle::default();
+        for _ in 0..number(from)? {
+            bundle.roots.push(Root(take(from, ROOT_BYTES)?.try_into().ok()?));
+        }
+        for _ in 0..number(from)? {
+            let at = number(from)?;
+            let mut chain = Vec::new();
+            for _ in 0..number(from)? {
+                chain.push(CertificateDer::from(text(from)?));
+            }
+            let kind = *take(from, 1)?.first()?;
+            let key = key_of(kind, text(from)?)?;
+            bundle.pairs.push((at, Pair::from_der(chain, key).ok()?));
+        }
+        Some(bundle)
+    }
+}
+
+/// Which form of a key it is, as a byte.
+fn kind_of(key: &PrivateKeyDer<'_>) -> u8 {
+    match key {
+        PrivateKeyDer::Pkcs1(_) => 1,
+        PrivateKeyDer::Sec1(_) => 2,
+        _ => 8,
+    }
+}
+
+fn key_of(kind: u8, der: Vec<u8>) -> Option<PrivateKeyDer<'static>> {
+    match kind {
+        1 => Some(PrivatePkcs1KeyDer::from(der).into()),
+        2 => Some(PrivateSec1KeyDer::from(der).into()),
+        8 => Some(PrivatePkcs8KeyDer::from(der).into()),
+        _ => None,
+    }
+}
+
+/// A number of things that are in memory, or of bytes of one.
+fn write_number(number: usize, to: &mut Vec<u8>) {
+    to.extend((number as u64).to_be_bytes());
+}
+
+fn write(bytes: &[u8], to: &mut Vec<u8>) {
+    write_number(bytes.len(), to);
+    to.extend(bytes);
+}
+
+fn number(from: &mut &[u8]) -> Option<usize> {
+    let bytes = take(from, size_of::<u64>())?.try_into().ok()?;
+    usize::try_from(u64::from_be_bytes(bytes)).ok()
+}
+
+fn text(from: &mut &[u8]) -> Option<Vec<u8>> {
+    let len = number(from)?;
+    take(from, len).map(<[u8]>::to_vec)
+}
+
+fn take<'a>(from: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
+    let (taken, rest) = from.split_at_checked(len)?;
+    *from = rest;
+    Some(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bundle() -> Bundle {
+        let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+        let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        let pair = Pair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
+        Bundle { roots: vec![Root([7; ROOT_BYTES]), Root([8; ROOT_BYTES])], pairs: vec![(3, pair)] }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let (written, bytes) = (bundle(), Bundle::default().to_bytes());
+        let read = Bundle::from_bytes(&written.to_bytes()).unwrap();
+        assert_eq!(read.roots, written.roots);
+        assert_eq!(read.pairs[0].0, 3);
+        assert_eq!(read.pairs[0].1.certificate(), written.pairs[0].1.certificate());
+        assert!(Bundle::from_bytes(&bytes).unwrap().pairs.is_empty());
+    }
+
+    #[test]
+    fn what_is_cut_or_changed_is_not_read() {
+        let bytes = bundle().to_bytes();
+        assert!((0..bytes.len()).all(|end| Bundle::from_bytes(&bytes[..end]).is_none()));
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            assert!(Bundle::from_bytes(&changed).is_none(), "{at}");
+        }
+    }
+}

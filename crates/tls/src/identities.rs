@@ -1,0 +1,227 @@
+//! Which certificate a client is shown: by the name that it asks for, and by what it can verify.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::SignatureScheme;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+use crate::load::Pair;
+
+/// The site that answers to a name in lower case, if there is one: as its `Host` is chosen by.
+pub type SiteOf = dyn Fn(&str) -> Option<usize> + Send + Sync;
+
+/// The certificates of all sites, of which any may be replaced while the server runs.
+pub(crate) struct Identities {
+    site_of: Box<SiteOf>,
+    /// Those of each site, by their numbers.
+    of_sites: Vec<Vec<usize>>,
+    chosen: RwLock<Arc<Chosen>>,
+}
+
+impl fmt::Debug for Identities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identities").field("of_sites", &self.of_sites).finish_non_exhaustive()
+    }
+}
+
+/// The certificates that hold now.
+struct Chosen {
+    pairs: Vec<Pair>,
+    sites: Vec<OfSite>,
+}
+
+/// The certificates of one site, in the order in which they are preferred.
+#[derive(Default)]
+struct OfSite {
+    by_name: HashMap<Box<str>, Vec<usize>>,
+    all: Vec<usize>,
+}
+
+impl OfSite {
+    fn new(numbers: &[usize], pairs: &[Pair]) -> OfSite {
+        let mut all = numbers.to_vec();
+        // Signatures of RSA take the server twenty times as long.
+        all.sort_by_key(|at| pairs.get(*at).is_none_or(Pair::signs_slowly));
+        let mut by_name: HashMap<Box<str>, Vec<usize>> = HashMap::new();
+        for (at, pair) in all.iter().filter_map(|at| Some((*at, pairs.get(*at)?))) {
+            for name in &pair.certificate().names {
+                by_name.entry(name.as_str().into()).or_default().push(at);
+            }
+        }
+        OfSite { by_name, all }
+    }
+
+    /// Those for a name: its own, then those of a wildcard in the place of its first label.
+    fn named(&self, name: &str) -> impl Iterator<Item = usize> {
+        let wild = name.split_once('.').map(|(_, parent)| format!("*.{parent}"));
+        let wild = wild.and_then(|wild| self.by_name.get(wild.as_str()));
+        self.by_name.get(name).into_iter().chain(wild).flatten().copied()
+    }
+}
+
+impl Chosen {
+    fn new(pairs: Vec<Pair>, of_sites: &[Vec<usize>]) -> Chosen {
+        let sites = of_sites.iter().map(|numbers| OfSite::new(numbers, &pairs)).collect();
+        Chosen { pairs, sites }
+    }
+}
+
+impl Identities {
+    /// Certificates, and the numbers of those of each site.
+    pub(crate) fn new(
+        pairs: Vec<Pair>,
+        of_sites: Vec<Vec<usize>>,
+        site_of: Box<SiteOf>,
+    ) -> Identities {
+        let chosen = RwLock::new(Arc::new(Chosen::new(pairs, &of_sites)));
+        Identities { site_of, of_sites, chosen }
+    }
+
+    /// The site of a name that has a certificate.
+    pub(crate) fn site_of(&self, name: &str) -> Option<usize> {
+        let site = (self.site_of)(name)?;
+        self.of_sites.get(site).filter(|numbers| !numbers.is_empty()).map(|_| site)
+    }
+
+    /// The first site with a certificate for an address, if there is one.
+    pub(crate) fn site_of_address(&self, address: IpAddr) -> Option<usize> {
+        let chosen = self.chosen();
+        let holds = |at: &usize| {
+            let pair = chosen.pairs.get(*at);
+            pair.is_some_and(|pair| pair.certificate().addresses.contains(&address))
+        };
+        chosen.sites.iter().position(|site| site.all.iter().any(holds))
+    }
+
+    /// The first site that has a certificate: what is shown where no name leads to another.
+    pub(crate) fn first(&self) -> Option<usize> {
+        self.of_sites.iter().position(|numbers| !numbers.is_empty())
+    }
+
+    fn chosen(&self) -> Arc<Chosen> {
+        Arc::clone(&self.chosen.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts certificates in the place of those with these numbers.
+    pub(crate) fn replace(&self, renewed: Vec<(usize, Pair)>) {
+        let mut pairs = self.chosen().pairs.clone();
+        for (at, pair) in renewed {
+            if let Some(place) = pairs.get_mut(at) {
+                *place = pair;
+            }
+        }
+        let chosen = Arc::new(Chosen::new(pairs, &self.of_sites));
+        *self.chosen.write().unwrap_or_else(PoisonError::into_inner) = chosen;
+    }
+
+    /// Whether a key of any site signs slowly.
+    pub(crate) fn sign_slowly(&self) -> bool {
+        self.chosen().pairs.iter().any(Pair::signs_slowly)
+    }
+
+    /// The certificate for a client that asks for this name at `site`, and can verify these
+    /// signatures: one that names it, else any of the site.
+    fn choose(
+        &self,
+        site: usize,
+        name: Option<&str>,
+        schemes: &[SignatureScheme],
+    ) -> Option<Arc<CertifiedKey>> {
+        let chosen = self.chosen();
+        let site = chosen.sites.get(site)?;
+        let named = name.into_iter().flat_map(|name| site.named(name));
+        let pairs = named.chain(site.all.iter().copied()).filter_map(|at| chosen.pairs.get(at));
+        let fits = |pair: &&Pair| pair.certified.key.choose_scheme(schemes).is_some();
+        pairs.into_iter().find(fits).map(|pair| Arc::clone(&pair.certified))
+    }
+}
+
+/// Chooses certificates at one listening socket.
+#[derive(Debug)]
+pub(crate) struct Resolver {
+    pub(crate) identities: Arc<Identities>,
+    /// The site of clients that ask for no name, or for one that no site has.
+    pub(crate) default: usize,
+}
+
+impl ResolvesServerCert for Resolver {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let name = hello.server_name();
+        let site = name.and_then(|name| self.identities.site_of(name)).unwrap_or(self.default);
+        self.identities.choose(site, name, hello.signature_schemes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256};
+
+    const ECDSA: SignatureScheme = SignatureScheme::ECDSA_NISTP256_SHA256;
+    const RSA: SignatureScheme = SignatureScheme::RSA_PSS_SHA256;
+
+    fn pair(names: &[&str], slow: bool) -> Pair {
+        let kind = if slow { &PKCS_RSA_SHA256 } else { &PKCS_ECDSA_P256_SHA256 };
+        let key = KeyPair::generate_for(kind).unwrap();
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let cert = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
+        Pair::from_pem(cert.pem().as_bytes(), key.serialize_pem().as_bytes()).unwrap()
+    }
+
+    fn identities(pairs: Vec<Pair>, of_sites: Vec<Vec<usize>>) -> Identities {
+        let site_of = |name: &str| match name {
+            "none.test" => None,
+            name if name.ends_with("b.test") => Some(1),
+            _ => Some(0),
+        };
+        Identities::new(pairs, of_sites, Box::new(site_of))
+    }
+
+    fn shown(all: &Identities, site: usize, name: &str, schemes: &[SignatureScheme]) -> usize {
+        let found = all.choose(site, Some(name), schemes).unwrap();
+        let pairs = &all.chosen().pairs;
+        pairs.iter().position(|pair| Arc::ptr_eq(&pair.certified, &found)).unwrap()
+    }
+
+    #[test]
+    fn a_name_has_its_own_certificate_then_a_wildcards_then_any_of_the_site() {
+        let pairs = vec![pair(&["*.a.test"], false), pair(&["x.a.test"], false)];
+        let all = identities(pairs, vec![vec![0, 1]]);
+        for (name, at) in [("x.a.test", 1), ("y.a.test", 0), ("x.y.a.test", 0), ("c.test", 0)] {
+            assert_eq!(shown(&all, 0, name, &[ECDSA]), at, "{name}");
+        }
+        assert!(all.choose(0, None, &[ECDSA]).is_some());
+    }
+
+    #[test]
+    fn of_several_the_quick_one_is_shown_to_those_who_can_verify_it() {
+        let pairs = vec![pair(&["a.test"], true), pair(&["a.test"], false)];
+        let all = identities(pairs, vec![vec![0, 1]]);
+        assert_eq!(shown(&all, 0, "a.test", &[RSA, ECDSA]), 1);
+        assert_eq!(shown(&all, 0, "a.test", &[RSA]), 0);
+        assert!(all.choose(0, Some("a.test"), &[SignatureScheme::ED25519]).is_none());
+        assert!(all.sign_slowly());
+    }
+
+    #[test]
+    fn a_name_leads_to_its_site_if_that_has_a_certificate() {
+        let all = identities(vec![pair(&["b.test"], false)], vec![vec![], vec![0]]);
+        assert_eq!(all.site_of("b.test"), Some(1));
+        assert_eq!((all.site_of("a.test"), all.site_of("none.test")), (None, None));
+        assert_eq!(all.first(), Some(1));
+    }
+
+    #[test]
+    fn a_certificate_that_is_replaced_is_shown_from_then_on_with_its_names() {
+        let pairs = vec![pair(&["a.test"], false), pair(&["b.test"], false)];
+        let all = identities(pairs, vec![vec![0, 1]]);
+        assert_eq!(shown(&all, 0, "c.test", &[ECDSA]), 0);
+        all.replace(vec![(1, pair(&["c.test"], false)), (9, pair(&["d.test"], false))]);
+        assert_eq!(shown(&all, 0, "c.test", &[ECDSA]), 1);
+        assert_eq!(shown(&all, 0, "b.test", &[ECDSA]), 0);
+    }
+}

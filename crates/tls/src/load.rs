@@ -1,0 +1,175 @@
+//! A certificate with its chain, and the key that belongs to it: read from PEM, and checked.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::sign::CertifiedKey;
+use rustls::{Error, InconsistentKeys, SignatureAlgorithm};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::x509::Certificate;
+
+/// How the PEM of a key begins that only a password opens (RFC 7468, section 11, and OpenSSL's
+/// older form).
+const ENCRYPTED: [&str; 2] = ["BEGIN ENCRYPTED PRIVATE KEY", "Proc-Type: 4,ENCRYPTED"];
+
+/// A certificate with its chain, and its key.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    pub(crate) certified: Arc<CertifiedKey>,
+    /// The key as it was read, to be handed to other processes.
+    key: Arc<PrivateKeyDer<'static>>,
+    certificate: Arc<Certificate>,
+}
+
+/// Why a chain and a key cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// What should hold the chain holds no certificate.
+    NoCertificate,
+    /// A part of the chain is no PEM of a certificate, or its first certificate cannot be read.
+    WrongChain(String),
+    /// What should hold the key holds none.
+    NoKey,
+    /// The key is encrypted.
+    Encrypted,
+    /// The key is of no kind that is known.
+    WrongKey(String),
+    /// The key is that of another certificate.
+    Mismatch,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::NoCertificate => f.write_str("holds no certificate in PEM"),
+            Fault::WrongChain(why) => write!(f, "holds a certificate that cannot be read: {why}"),
+            Fault::NoKey => f.write_str("holds no private key in PEM"),
+            Fault::Encrypted => {
+                f.write_str("holds a key that only a password opens; write it without one")
+            }
+            Fault::WrongKey(why) => write!(f, "holds a key that cannot be used: {why}"),
+            Fault::Mismatch => f.write_str("holds a key that does not belong to the certificate"),
+        }
+    }
+}
+
+impl Fault {
+    /// Whether it is the chain's, not the key's.
+    pub fn is_of_chain(&self) -> bool {
+        matches!(self, Fault::NoCertificate | Fault::WrongChain(_))
+    }
+}
+
+impl Pair {
+    /// Reads a chain, the leaf first, and the key of the leaf; both may be in one text.
+    ///
+    /// # Errors
+    /// What is wrong with them. Whether the certificate holds now is not looked at.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Pair, Fault> {
+        let wrong = |error: rustls_pki_types::pem::Error| Fault::WrongChain(error.to_string());
+        let chain: Vec<CertificateDer<'static>> =
+            CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().map_err(wrong)?;
+        if chain.is_empty() {
+            return Err(Fault::NoCertificate);
+        }
+        let is_encrypted = |key: &[u8]| ENCRYPTED.iter().any(|text| contains(key, text.as_bytes()));
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
+            _ if is_encrypted(key) => Fault::Encrypted,
+            rustls_pki_types::pem::Error::NoItemsFound => Fault::NoKey,
+            error => Fault::WrongKey(error.to_string()),
+        })?;
+        Pair::from_der(chain, key)
+    }
+
+    /// The same of what is read from PEM already.
+    ///
+    /// # Errors
+    /// As [`Pair::from_pem`].
+    pub(crate) fn from_der(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Pair, Fault> {
+        let leaf = chain.first().ok_or(Fault::NoCertificate)?;
+        let certificate = Certificate::parse(leaf)
+            .ok_or_else(|| Fault::WrongChain("it is no certificate of X.509".to_owned()))?;
+        let certified = CertifiedKey::from_der(chain, key.clone_key(), &default_provider());
+        let certified = certified.map_err(|error| match error {
+            Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => Fault::Mismatch,
+            Error::InvalidCertificate(why) => Fault::WrongChain(format!("{why:?}")),
+            error => Fault::WrongKey(error.to_string()),
+        })?;
+        Ok(Pair {
+            certified: Arc::new(certified),
+            key: Arc::new(key),
+            certificate: Arc::new(certificate),
+        })
+    }
+
+    /// What its certificate says.
+    pub fn certificate(&self) -> &Certificate {
+        &self.certificate
+    }
+
+    /// Whether its key is one whose signatures take long: RSA.
+    pub fn signs_slowly(&self) -> bool {
+        self.certified.key.algorithm() == SignatureAlgorithm::RSA
+    }
+
+    /// Its chain and its key in DER, for another process.
+    pub(crate) fn der(&self) -> (&[CertificateDer<'static>], &PrivateKeyDer<'static>) {
+        (&self.certified.cert, &self.key)
+    }
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{KeyPair, generate_simple_self_signed};
+
+    fn pem() -> (String, String) {
+        let made = generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+        (made.cert.pem(), made.signing_key.serialize_pem())
+    }
+
+    fn read(chain: &str, key: &str) -> Result<Pair, Fault> {
+        Pair::from_pem(chain.as_bytes(), key.as_bytes())
+    }
+
+    #[test]
+    fn a_chain_and_its_key_are_read_from_two_texts_or_from_one() {
+        let (chain, key) = pem();
+        let pair = read(&chain, &key).unwrap();
+        assert!(pair.certificate().names("a.test") && !pair.signs_slowly());
+        let both = format!("{key}{chain}");
+        assert_eq!(read(&both, &both).unwrap().certificate(), pair.certificate());
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_told() {
+        let ((chain, key), (_, other)) = (pem(), pem());
+        let encrypted = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
+        let cut = key.replace("MIG", "MIH");
+        for (chain, key, fault) in [
+            (key.as_str(), key.as_str(), Fault::NoCertificate),
+            (&chain, &chain, Fault::NoKey),
+            (&chain, "", Fault::NoKey),
+            (&chain, &encrypted, Fault::Encrypted),
+            (&chain, &other, Fault::Mismatch),
+        ] {
+            assert_eq!(read(chain, key).unwrap_err(), fault);
+        }
+        assert!(matches!(read(&chain, &cut), Err(Fault::WrongKey(_))));
+        let empty = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        assert!(matches!(read(empty, &key), Err(Fault::WrongChain(_))));
+        let open = "-----BEGIN CERTIFICATE-----\nAAAA\n";
+        assert!(matches!(read(open, &key), Err(Fault::WrongChain(_))));
+        assert!(KeyPair::from_pem(&key).is_ok());
+    }
+}

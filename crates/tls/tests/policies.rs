@@ -1,0 +1,196 @@
+//! Sites of different policies behind one listening socket, against a client of rustls.
+
+use std::sync::Arc;
+
+use flyball_tls::{
+    ClientAuth, Config, Failure, Pair, Policy, ROOT_BYTES, Root, Session, Site, State, Tickets,
+    Unknown,
+};
+use rcgen::{CertificateParams, Issuer, KeyPair};
+use rustls::version::{TLS12, TLS13};
+use rustls::{
+    ClientConfig, ClientConnection, HandshakeKind, RootCertStore, SupportedProtocolVersion,
+};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+const NOW_S: u64 = 1_800_000_000;
+
+/// Three sites: one as usual, one without TLS 1.2, one whose clients show certificates.
+struct Server {
+    config: Config,
+    pairs: Vec<Pair>,
+    trusted: RootCertStore,
+    /// A client's certificate that is accepted, with its key.
+    client: (CertificateDer<'static>, Vec<u8>),
+}
+
+impl Server {
+    fn new(unknown: Unknown) -> Server {
+        let mut trusted = RootCertStore::empty();
+        let mut pairs = Vec::new();
+        for name in ["a.test", "b.test", "c.test"] {
+            let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+            trusted.add(made.cert.der().clone()).unwrap();
+            let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+            pairs.push(Pair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap());
+        }
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let authority = params.self_signed(&key).unwrap();
+        let roots = ClientAuth::from_pem(authority.pem().as_bytes(), b"", true).unwrap();
+        let issuer = Issuer::new(params, key);
+        let own = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["someone".to_owned()]).unwrap();
+        params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+        let client = params.signed_by(&own, &issuer).unwrap();
+        let policies = [
+            Policy::default(),
+            Policy { only_1_3: true, clients: None },
+            Policy { only_1_3: false, clients: Some(roots) },
+        ];
+        let config = Server::config(&pairs, policies, unknown);
+        Server { config, pairs, trusted, client: (client.der().clone(), own.serialize_der()) }
+    }
+
+    fn config(pairs: &[Pair], policies: [Policy; 3], unknown: Unknown) -> Config {
+        let sites = policies.into_iter().enumerate();
+        let sites = sites.map(|(at, policy)| Site { pairs: vec![at], policy }).collect();
+        let site_of = |name: &str| ["a.test", "b.test", "c.test"].iter().position(|n| *n == name);
+        let tickets = Arc::new(Tickets::new(&[Root([1; ROOT_BYTES])], NOW_S));
+        Config::new(pairs.to_vec(), sites, Box::new(site_of), tickets, unknown).unwrap()
+    }
+
+    fn clients(&self, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
+        ClientConfig::builder_with_protocol_versions(versions)
+            .with_root_certificates(self.trusted.clone())
+            .with_no_client_auth()
+    }
+
+    fn with_certificate(&self) -> ClientConfig {
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.client.1.clone()));
+        ClientConfig::builder()
+            .with_root_certificates(self.trusted.clone())
+            .with_client_auth_cert(vec![self.client.0.clone()], key)
+            .unwrap()
+    }
+
+    /// A handshake, of whose hello so many bytes come at a time, and what became of it.
+    fn connect(&self, clients: &Arc<ClientConfig>, name: &str, piece: usize) -> Met {
+        let name = name.to_owned().try_into().unwrap();
+        let mut client = ClientConnection::new(Arc::clone(clients), name).unwrap();
+        let mut session = Session::accept(&self.config).unwrap();
+        let (mut cipher, mut wire) = (Vec::new(), Vec::new());
+        let mut state = State::Handshake;
+        let mut failure = None;
+        for _ in 0..4 {
+            let mut said = Vec::new();
+            while client.wants_write() {
+                client.write_tls(&mut said).unwrap();
+            }
+            for piece in said.chunks(piece) {
+                cipher.extend_from_slice(piece);
+                let opened = session.open(&mut cipher, &mut [0; 64], &mut wire);
+                cipher.drain(..opened.used);
+                state = opened.state;
+            }
+            if state == State::Open {
+                session.seal([&b"x"[..]], 1, &mut wire);
+            }
+            let told = std::mem::take(&mut wire);
+            let mut told = &told[..];
+            while !told.is_empty() && failure.is_none() {
+                client.read_tls(&mut told).unwrap();
+                failure = client.process_new_packets().err();
+            }
+        }
+        Met { client, session, state, failure }
+    }
+}
+
+struct Met {
+    client: ClientConnection,
+    session: Session,
+    state: State,
+    /// Why the client gave up.
+    failure: Option<rustls::Error>,
+}
+
+#[test]
+fn each_name_has_the_policy_of_its_site_whatever_pieces_the_hello_comes_in() {
+    let server = Server::new(Unknown::Default);
+    let all = Arc::new(server.clients(&[&TLS13, &TLS12]));
+    let old = Arc::new(server.clients(&[&TLS12]));
+    for piece in [1, 7, 100, 10_000] {
+        let met = server.connect(&all, "b.test", piece);
+        assert_eq!((met.state, met.session.facts().unwrap().policy), (State::Open, 1));
+        assert_eq!(met.session.name(), Some("b.test"));
+        let met = server.connect(&old, "a.test", piece);
+        assert_eq!((met.state, met.session.facts().unwrap().policy), (State::Open, 0));
+        let met = server.connect(&old, "b.test", piece);
+        assert_eq!(met.state, State::Failed(Failure::NothingInCommon));
+        assert!(matches!(met.failure, Some(rustls::Error::AlertReceived(_))), "{:?}", met.failure);
+    }
+}
+
+#[test]
+fn a_client_without_a_certificate_is_refused_where_one_is_required() {
+    let server = Server::new(Unknown::Default);
+    let none = Arc::new(server.clients(&[&TLS13]));
+    let met = server.connect(&none, "c.test", 10_000);
+    assert_eq!(met.state, State::Failed(Failure::ClientCertificate));
+    let some = Arc::new(server.with_certificate());
+    let met = server.connect(&some, "c.test", 10_000);
+    assert_eq!(met.state, State::Open);
+    assert_eq!(met.session.facts().unwrap().client, Some(&server.client.0[..]));
+    // There is nothing to resume: the certificate is looked at each time.
+    let met = server.connect(&some, "c.test", 10_000);
+    assert_eq!(met.client.handshake_kind(), Some(HandshakeKind::Full));
+}
+
+#[test]
+fn an_unknown_name_is_refused_by_its_own_alert_or_gets_the_default() {
+    let server = Server::new(Unknown::Reject);
+    let clients = Arc::new(server.clients(&[&TLS13]));
+    let met = server.connect(&clients, "d.test", 10_000);
+    assert_eq!(met.state, State::Failed(Failure::NoCertificate));
+    let unrecognized = rustls::AlertDescription::UnrecognisedName;
+    assert_eq!(met.failure, Some(rustls::Error::AlertReceived(unrecognized)));
+    assert_eq!(server.connect(&clients, "a.test", 10_000).state, State::Open);
+    let server = Server::new(Unknown::Default);
+    let clients = Arc::new(server.clients(&[&TLS13]));
+    let met = server.connect(&clients, "d.test", 10_000);
+    // It does not name it, which is the client's to judge.
+    assert!(matches!(met.failure, Some(rustls::Error::InvalidCertificate(_))));
+}
+
+#[test]
+fn a_ticket_resumes_at_sites_of_its_policy_alone() {
+    let server = Server::new(Unknown::Default);
+    for version in [&TLS13, &TLS12] {
+        let clients = Arc::new(server.clients(&[version]));
+        let kind = |name: &str| server.connect(&clients, name, 10_000).client.handshake_kind();
+        assert_ne!(kind("a.test"), Some(HandshakeKind::Resumed));
+        assert_eq!(kind("a.test"), Some(HandshakeKind::Resumed));
+    }
+    // A client offers it where the keys are the same and the policy is another.
+    let clients = Arc::new(server.clients(&[&TLS13]));
+    assert_eq!(server.connect(&clients, "a.test", 10_000).state, State::Open);
+    let only_1_3 = Policy { only_1_3: true, clients: None };
+    let policies = [only_1_3, Policy::default(), Policy::default()];
+    let config = Server::config(&server.pairs, policies, Unknown::Default);
+    let other = Server { config, ..server };
+    let met = other.connect(&clients, "a.test", 10_000);
+    let kind = met.client.handshake_kind();
+    assert!(met.state == State::Open && kind != Some(HandshakeKind::Resumed), "{kind:?}");
+}
+
+#[test]
+fn what_is_no_hello_is_refused_at_once() {
+    let server = Server::new(Unknown::Default);
+    let mut session = Session::accept(&server.config).unwrap();
+    let (mut cipher, mut wire) = ([0x16, 3, 1, 0, 4, 2, 0, 0, 0], Vec::new());
+    let opened = session.open(&mut cipher, &mut [0; 8], &mut wire);
+    assert!(matches!(opened.state, State::Failed(_)), "{opened:?}");
+    assert_eq!(wire.first(), Some(&0x15));
+}
