@@ -299,14 +299,14 @@ impl<'a, S: FnMut(Owned, Peer) -> io::Result<()>> Acceptor<'a, S> {
         let Acceptor { worker, crew, desk, start, .. } = self;
         let places = Places { crew, most: worker.connections_max, failed: OnceCell::new() };
         let mut policy = AcceptPolicy::new(AcceptLimit::Infinite);
-        let mut accept = |listener| {
+        let accept = |listener| {
             policy.phase_within(listener, &places, false, &mut desk.tally, |socket, peer| {
                 if let Err(error) = start(socket, peer) {
                     let _ = places.failed.set(error);
                 }
             })
         };
-        let mut ended = worker.listeners.iter().map(|listener| accept(listener));
+        let mut ended = worker.listeners.iter().map(accept);
         let stopped = ended.find(|ended| *ended != Ended::Drained);
         if let Some(error) = places.failed.into_inner() {
             self.desk.tally.closed(CloseReason::SocketError);
