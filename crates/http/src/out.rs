@@ -77,8 +77,8 @@ pub enum Memory<'a> {
 /// the kernel asynchronously. It starts over once everything is sent.
 #[derive(Debug)]
 pub struct Out<F> {
-    inline: Box<[u8]>,
-    filled: usize,
+    /// Filled up to its length, and never beyond its capacity while any of it is queued.
+    inline: Vec<u8>,
     taken: usize,
     queue: VecDeque<Segment<F>>,
 }
@@ -92,12 +92,14 @@ impl<F> Default for Out<F> {
 impl<F> Out<F> {
     /// An empty queue with its buffer allocated.
     pub fn new() -> Out<F> {
-        Out {
-            inline: vec![0; INLINE_BYTES].into_boxed_slice(),
-            filled: 0,
-            taken: 0,
-            queue: VecDeque::with_capacity(SEGMENTS_MAX),
-        }
+        let queue = VecDeque::with_capacity(SEGMENTS_MAX);
+        Out { inline: Vec::with_capacity(INLINE_BYTES), taken: 0, queue }
+    }
+
+    /// An empty queue whose buffer is allocated when it is needed, as long as it has to be: for
+    /// [`Out::append`].
+    pub fn growing() -> Out<F> {
+        Out { inline: Vec::new(), taken: 0, queue: VecDeque::new() }
     }
 
     /// True when nothing is left to send.
@@ -107,19 +109,45 @@ impl<F> Out<F> {
 
     /// True when another answer fits: inline room and a few segments are left.
     pub fn has_room(&self) -> bool {
-        self.inline.len() - self.filled >= INLINE_RESERVE && self.queue.len() + 4 <= SEGMENTS_MAX
+        self.inline_room() >= INLINE_RESERVE && self.queue.len() + 4 <= SEGMENTS_MAX
+    }
+
+    fn inline_room(&self) -> usize {
+        self.inline.capacity() - self.inline.len()
+    }
+
+    /// Appends what `write` adds to a buffer. The queue's own one may grow for that, unless any of
+    /// it is queued.
+    pub fn append<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        if self.queue.is_empty() {
+            let done = write(&mut self.inline);
+            if !self.inline.is_empty() {
+                self.queue.push_back(Segment::Inline(self.inline.len()));
+            }
+            return done;
+        }
+        let mut own = Vec::new();
+        let done = write(&mut own);
+        self.push_bytes(own.into());
+        done
+    }
+
+    /// Gives memory back beyond so much, while nothing is queued.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        if self.queue.is_empty() {
+            self.inline.shrink_to(bytes);
+        }
     }
 
     /// Appends formatted bytes, in place when they fit and as a copy of their own when not.
     pub fn push_inline(&mut self, parts: &[&[u8]]) {
         let len = parts.iter().map(|part| part.len()).sum();
-        if self.inline.len() - self.filled < len {
+        if self.inline_room() < len {
             self.queue.push_back(Segment::Bytes(parts.concat().into()));
             return;
         }
         for part in parts {
-            self.inline[self.filled..self.filled + part.len()].copy_from_slice(part);
-            self.filled += part.len();
+            self.inline.extend_from_slice(part);
         }
         match self.queue.back_mut() {
             Some(Segment::Inline(last)) => *last += len,
@@ -188,13 +216,27 @@ impl<F> Out<F> {
     /// while they are sent.
     pub fn memory(&self) -> impl Iterator<Item = Memory<'_>> {
         let mut at = self.taken;
-        self.queue.iter().map_while(move |segment| match segment {
+        let up_to_file = self.queue.iter().map_while(move |segment| match segment {
             Segment::Inline(len) => {
                 at += len;
                 Some(Memory::Inline(&self.inline[at - len..at]))
             }
             Segment::Bytes(bytes) => Some(Memory::Bytes(bytes)),
             Segment::File { .. } => None,
+        });
+        // Asked once more it would go on behind the file.
+        up_to_file.fuse()
+    }
+
+    /// The first range of a file, and how many bytes in memory stand before it.
+    pub fn first_file(&self) -> Option<(u64, &F, u64, u64)> {
+        let mut before = 0;
+        self.queue.iter().find_map(|segment| match segment {
+            Segment::File { file, offset, len } => Some((before, file, *offset, *len)),
+            in_memory => {
+                before += in_memory.content_len();
+                None
+            }
         })
     }
 
@@ -245,7 +287,7 @@ impl<F> Out<F> {
             }
         }
         if self.queue.is_empty() {
-            self.filled = 0;
+            self.inline.clear();
             self.taken = 0;
         }
     }
@@ -253,7 +295,7 @@ impl<F> Out<F> {
     /// Forgets everything that is queued.
     pub fn clear(&mut self) {
         self.queue.clear();
-        self.filled = 0;
+        self.inline.clear();
         self.taken = 0;
     }
 }
@@ -313,6 +355,45 @@ mod tests {
         out.push_inline(&[b"b"]);
         let mut slices = [IoSlice::new(&[]); 8];
         assert_eq!(out.gather(&mut slices).0, 1);
+    }
+
+    #[test]
+    fn what_is_appended_never_moves_what_is_queued() {
+        let mut out = Out::<u8>::growing();
+        out.append(|to| to.extend_from_slice(b"first"));
+        let at = |out: &Out<u8>| match out.memory().next() {
+            Some(Memory::Inline(bytes)) => bytes.as_ptr(),
+            _ => std::ptr::null(),
+        };
+        let first = at(&out);
+        let len = out.append(|to| {
+            to.resize(100_000, b'x');
+            to.len()
+        });
+        assert_eq!((at(&out), len, out.queued()), (first, 100_000, 100_005));
+        out.sent(100_005);
+        out.append(|_| ());
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn the_first_file_is_found_behind_what_is_in_memory() {
+        let mut out = Out::<u8>::new();
+        assert_eq!(out.first_file(), None);
+        out.push_inline(&[b"head"]);
+        out.push_bytes(Bytes::from_static(b"body"));
+        assert_eq!(out.first_file(), None);
+        out.push_file(7, 100, 6);
+        out.push_inline(&[b"next"]);
+        out.push_file(8, 0, 1);
+        assert_eq!(out.first_file(), Some((8, &7, 100, 6)));
+        {
+            let mut before = out.memory();
+            assert_eq!(before.by_ref().count(), 2);
+            assert!(before.next().is_none(), "what is behind the file is not before it");
+        }
+        out.sent(9);
+        assert_eq!(out.first_file(), Some((0, &7, 101, 5)));
     }
 
     #[test]
