@@ -29,7 +29,7 @@ use crate::limits::ACCEPT_PAUSE_MS;
 use crate::links::{Blocking, Held, Pool, blocking};
 use crate::listener::Listener;
 use crate::room::Yields;
-use crate::transmit::{Sent, reset_if_cut_short, transmit};
+use crate::transmit::{Sent, take_leave, transmit};
 use crate::worker::{BLOCKING_TICK_MS, Order, Worker};
 
 /// Least time between two answers that are cut to make room, in milliseconds: time enough for the
@@ -476,7 +476,7 @@ impl<'a> Thread<'a> {
                 _ => line.look_around(&mut self.desk),
             }
         };
-        reset_if_cut_short(socket, &line.connection);
+        take_leave(socket, &mut line.connection);
         line.connection.end(&mut self.desk, reason);
         self.desk.show(None);
     }

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use flyball_conn::{Account, Context, Lender, Mapped, RequestLog, SpareBuffers, Turn};
+use flyball_conn::{Account, Context, Hellos, Lender, Mapped, RequestLog, SpareBuffers, Turn};
 use flyball_http::{Head, Limits, Now};
 use flyball_observe::counters::{Counter, Owner, Tally};
 use flyball_observe::standing::{Standing, StateChanges, count_states};
@@ -169,6 +169,7 @@ impl Desk {
             turn: Turn::new(clock::monotonic_ns),
             tried: trial.as_ref().map(|trial| trial.with_connections()).unwrap_or_default(),
             buffers: Lender::default(),
+            hellos: Hellos::default(),
         };
         let sender = Sender {
             resident_only: false,

@@ -204,13 +204,15 @@ fn go_on<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) ->
             true => connection.go_on(&mut needs, desk),
             false => connection.needs(&mut needs),
         }
-        debug_assert!(!needs.again, "it went on");
         if let Some(reason) = needs.over {
             // Others can use a link that it has left.
             if let Some(need) = needs.link {
                 manage_link(port, need, connection, desk);
             }
             return Turn::Over(reason);
+        }
+        if needs.again {
+            return Turn::Again;
         }
         match at_once(port, connection, &needs, &mut reads, desk) {
             Next::Client => {}

@@ -27,7 +27,7 @@ use crate::links::Links;
 use crate::settings::AcceptLimit;
 use crate::slots::{Slots, Token};
 use crate::timers::Timers;
-use crate::transmit::reset_if_cut_short;
+use crate::transmit::{reset_if_cut_short, take_leave};
 use crate::worker::{Order, Report, Worker};
 
 use connection::{Slot, turn, watch};
@@ -268,13 +268,13 @@ impl Phases {
     }
 
     fn close(&mut self, token: Token, reason: CloseReason) {
-        let Some(slot) = self.slots.remove(token) else { return };
+        let Some(mut slot) = self.slots.remove(token) else { return };
         self.timers.clear(token.index());
         if slot.watched != Interest::NONE {
             self.mechanism.forget(slot.socket.as_fd());
         }
         self.links.abandon(slot.link, token, self.mechanism.as_mut());
-        reset_if_cut_short(&slot.socket, &slot.connection);
+        take_leave(&slot.socket, &mut slot.connection);
         slot.connection.end(&mut self.desk, reason);
         if self.worker.settings.close_reset && ends_unheard(reason, &slot.socket) {
             // It fails only when the connection has gone.

@@ -10,6 +10,8 @@
 //! lasts; the tail of the body is read instead, so that all of it has been copied when the file is
 //! looked at.
 
+mod secure;
+
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -102,6 +104,9 @@ enum Call {
 /// Sends what is queued: all that is in memory, or one piece of a large body.
 pub fn transmit(socket: impl AsFd, connection: &mut Connection, desk: &mut Desk) -> Sent {
     let socket = socket.as_fd();
+    if connection.is_secure() {
+        return secure::transmit_sealed(socket, connection, desk);
+    }
     loop {
         if desk.settings.send == SendMode::Mapped {
             connection.map_front(|file, offset| desk.sender.map(file, offset));
@@ -212,12 +217,23 @@ fn after(
     }
 }
 
-/// To be called before the socket of a connection is closed: where an orderly end would pass for
-/// the end of a body that was cut short, which only HTTP/1.0 has, closing resets it.
+/// To be called before a socket is closed whose connection is not over: where an orderly end would
+/// pass for the end of a body that was cut short, which only HTTP/1.0 has, closing resets it.
 pub fn reset_if_cut_short(socket: impl AsFd, connection: &Connection) {
     if connection.is_cut_short() {
         // It fails only when the connection has gone.
         let _ = net::reset_on_close(socket);
+    }
+}
+
+/// To be called before the socket of a connection that is over is closed: as above, and what TLS
+/// has to say of the end is said, as far as there is room for it.
+pub fn take_leave(socket: impl AsFd, connection: &mut Connection) {
+    reset_if_cut_short(&socket, connection);
+    let words = connection.last_words();
+    if !words.is_empty() {
+        // Without room the client learns from the end of the stream.
+        let _ = net::send_gather_now(socket, &[IoSlice::new(&words)], false);
     }
 }
 
@@ -339,20 +355,29 @@ impl Part<'_> {
     fn send_copy(&self, socket: BorrowedFd<'_>, desk: &mut Desk, only: Only, ends: bool) -> Call {
         let waits = !desk.sender.only_sendfile_waits;
         let piece = desk.piece();
-        let most = piece.len().min(usize::try_from(self.len).unwrap_or(usize::MAX));
-        let read = match self.read(&mut piece[..most], only) {
-            Ok(0) => return Call::Spoilt(CloseReason::FileChanged),
+        let read = match self.read_piece(piece, only) {
             Ok(read) => read,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Call::Absent,
-            Err(_) => return Call::Spoilt(CloseReason::FileFailed),
+            Err(call) => return call,
         };
         let last = read as u64 == self.len;
-        if last && !self.keeps_promise() {
-            return Call::Spoilt(CloseReason::FileChanged);
-        }
         match gather(socket, &[IoSlice::new(&piece[..read])], !last || ends, waits) {
             Ok(sent) => Call::Took { sent, offered: read, large: true },
             Err(error) => Call::Error(error),
+        }
+    }
+
+    /// Reads the next piece, at most as long as the buffer, and checks the file if it is the last.
+    fn read_piece(&self, piece: &mut [u8], only: Only) -> Result<usize, Call> {
+        let most = piece.len().min(usize::try_from(self.len).unwrap_or(usize::MAX));
+        let read = match self.read(&mut piece[..most], only) {
+            Ok(0) => return Err(Call::Spoilt(CloseReason::FileChanged)),
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(Call::Absent),
+            Err(_) => return Err(Call::Spoilt(CloseReason::FileFailed)),
+        };
+        match read as u64 == self.len && !self.keeps_promise() {
+            true => Err(Call::Spoilt(CloseReason::FileChanged)),
+            false => Ok(read),
         }
     }
 

@@ -25,7 +25,7 @@ impl Desk {
         self.asked_ms = self.now.ms();
         self.tick();
         self.turn.lap(clock::monotonic_ns());
-        self.turn.begin();
+        self.turn_begins();
     }
 
     /// A turn begins: since the last one ended the loop has waited for events.
@@ -33,7 +33,7 @@ impl Desk {
         self.asked_ms = self.now.ms();
         self.tick();
         let waited_ns = self.turn.lap(clock::monotonic_ns());
-        self.turn.begin();
+        self.turn_begins();
         self.tally.add(Counter::GetEvents, 1);
         self.tally.add(Counter::GetEventsNs, waited_ns);
         self.time(Timing::GetEvents, waited_ns);

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flyball_site::Out;
 
 use crate::exchange::Exchange;
+use crate::input::Input;
 use crate::times::RequestTimes;
+use crate::transport::SecureBuffers;
 use crate::window::SendWindow;
 
 /// Sets of buffers kept for reuse when no connection needs them, by a thread of control.
@@ -27,6 +29,21 @@ pub struct Buffers {
     pub window: SendWindow,
     /// Of the requests whose answers go there.
     pub times: RequestTimes,
+    /// Those of TLS; kept with them for the next connection that needs them.
+    pub secure: Option<Box<SecureBuffers>>,
+}
+
+impl Buffers {
+    /// True when they hold nothing that is still needed.
+    pub fn are_empty(&self) -> bool {
+        let is_open = self.input.is_empty() && self.out.is_empty();
+        is_open && self.secure.as_ref().is_none_or(|secure| secure.is_empty())
+    }
+
+    /// The input with those of TLS.
+    pub fn secured(&mut self) -> (&mut Input, &mut SecureBuffers) {
+        (&mut self.input, self.secure.get_or_insert_with(SecureBuffers::new))
+    }
 }
 
 /// Spare buffers of threads that hand connections to each other: what one takes out another gives
@@ -34,66 +51,6 @@ pub struct Buffers {
 #[expect(clippy::vec_box, reason = "a connection holds one pointer, idle or not")]
 #[derive(Debug, Default)]
 pub struct SpareBuffers(Mutex<Vec<Box<Buffers>>>);
-
-/// Bytes received and not yet consumed, in a buffer that holds the largest head.
-#[derive(Debug)]
-pub struct Input {
-    bytes: Box<[u8]>,
-    start: usize,
-    end: usize,
-}
-
-impl Input {
-    fn new(capacity: usize) -> Input {
-        Input { bytes: vec![0; capacity].into(), start: 0, end: 0 }
-    }
-
-    /// What is there.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
-
-    /// True when nothing is.
-    pub fn is_empty(&self) -> bool {
-        self.start == self.end
-    }
-
-    /// The bytes from `at` on, where `at` is what [`Input::position`] gave, consumed or not.
-    pub fn since(&self, at: usize) -> &[u8] {
-        &self.bytes[at..self.end]
-    }
-
-    /// Where the unconsumed bytes begin.
-    pub fn position(&self) -> usize {
-        self.start
-    }
-
-    /// Drops the first `n` bytes; they stay readable through [`Input::since`] until the next call
-    /// of [`Input::space`].
-    pub fn consume(&mut self, n: usize) {
-        self.start = (self.start + n).min(self.end);
-    }
-
-    /// Room for more, at the end; what is left over moves to the front first.
-    pub fn space(&mut self) -> &mut [u8] {
-        if self.start > 0 {
-            self.bytes.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
-        }
-        &mut self.bytes[self.end..]
-    }
-
-    /// `n` bytes were put into that room.
-    pub fn filled(&mut self, n: usize) {
-        self.end = (self.end + n).min(self.bytes.len());
-    }
-
-    fn clear(&mut self) {
-        self.start = 0;
-        self.end = 0;
-    }
-}
 
 /// Buffers that a thread of control lends, and those that it keeps to lend them again.
 #[derive(Debug, Default)]
@@ -121,7 +78,7 @@ impl Lender {
         spare.unwrap_or_else(|| {
             let input = Input::new(head_bytes_max + 1);
             let (window, times) = (SendWindow::default(), RequestTimes::default());
-            Box::new(Buffers { input, out: Out::new(), window, times })
+            Box::new(Buffers { input, out: Out::new(), window, times, secure: None })
         })
     }
 
@@ -130,6 +87,9 @@ impl Lender {
         buffers.input.clear();
         buffers.out.clear();
         (buffers.window, buffers.times) = (SendWindow::default(), RequestTimes::default());
+        if let Some(secure) = &mut buffers.secure {
+            secure.clear();
+        }
         let mut common = self
             .common
             .as_ref()

@@ -4,6 +4,7 @@
 mod exchange;
 mod link;
 mod responder;
+mod secure;
 mod timeline;
 
 use std::net::IpAddr;
@@ -31,7 +32,10 @@ use crate::exchange::Exchange;
 use crate::needs::{Needs, Watch};
 use crate::order::Order;
 use crate::peer::Peer;
+use crate::transport::Secure;
 use crate::window::{Mapped, SendWindow};
+
+pub use self::secure::{FileBody, Unsealed};
 
 /// One connection.
 #[derive(Debug)]
@@ -56,14 +60,23 @@ pub struct Connection {
     link: Link,
     /// True while a piece of the output is being brought into memory.
     warming: bool,
-    /// True while a file is brought in that no request has asked for yet.
-    fetching: bool,
-    /// True after an answer: the connection may bring such files in while it has nothing to do.
-    may_fetch: bool,
+    /// Files that no request has asked for yet.
+    ahead: Ahead,
     /// False once `recv` has seen all of the input and needs more.
     unseen: bool,
     /// It can go on by itself.
     again: bool,
+    /// Its TLS, if it speaks that.
+    tls: Option<Box<Secure>>,
+}
+
+/// Files that are brought in before a request asks for them.
+#[derive(Debug, Default)]
+struct Ahead {
+    /// True while one is brought in.
+    is_fetching: bool,
+    /// True after an answer: the connection may bring some in while it has nothing to do.
+    is_allowed: bool,
 }
 
 impl Connection {
@@ -75,7 +88,7 @@ impl Connection {
         cx.account.opened();
         let number = cx.tracer.next_connection();
         let trace = cx.tracer.accepted(number, client);
-        Connection {
+        let mut connection = Connection {
             conn: Conn::new(Arc::clone(&cx.limits), &cx.now),
             client,
             seat: if is_proxy { Seat::Free } else { cx.account.seat(client) },
@@ -87,16 +100,21 @@ impl Connection {
             buffers: None,
             link: Link::None,
             warming: false,
-            fetching: false,
-            may_fetch: false,
+            ahead: Ahead::default(),
             unseen: false,
             again: true,
+            tls: None,
+        };
+        if let Some(config) = &peer.tls {
+            connection.secure(config, cx);
         }
+        connection
     }
 
-    /// Whether it waits for its next request.
+    /// Whether it waits for its next request. The first one belongs to the handshake before it.
     pub fn is_idle(&self) -> bool {
-        self.conn.state() == State::Idle
+        let is_greeting = self.tls.is_some() && self.requests == 0;
+        self.conn.state() == State::Idle && !is_greeting
     }
 
     /// Whether a request waits for its answer, or for the rest of that.
@@ -106,7 +124,7 @@ impl Connection {
 
     /// Whether the end of what is sent is its own, in order.
     pub fn closes(&self) -> bool {
-        self.conn.state() == State::Closing && !self.is_cut_short()
+        self.conn.state() == State::Closing && !self.is_cut_short() && self.is_all_sealed()
     }
 
     /// Whether nothing more is sent or received.
@@ -116,7 +134,7 @@ impl Connection {
 
     /// Where it stands, as it is told: who still sends is not idle.
     pub fn standing(&self) -> Standing {
-        Standing::new(self.conn.state(), self.conn.wants().write)
+        Standing::new(self.conn.state(), self.conn.wants().write || self.has_wire())
     }
 
     /// The address of the connection's client. A request's may differ: [`Request::client`] has it.
@@ -135,12 +153,12 @@ impl Connection {
     /// Since when it waits for a request, or for its client to close it, in monotonic milliseconds,
     /// if it does.
     pub fn idle_since(&self) -> Option<u64> {
-        self.conn.idle_since().filter(|_| self.out().is_none())
+        self.conn.idle_since().filter(|_| !self.has_output())
     }
 
     /// Since when it waits for the rest of a head, or for the first byte, if it does.
     pub fn stalled_since(&self) -> Option<u64> {
-        self.conn.stalled_since().filter(|_| self.out().is_none())
+        self.conn.stalled_since().filter(|_| !self.has_output())
     }
 
     /// Since when its client takes its answer slower than the least rate, if it does.
@@ -151,17 +169,32 @@ impl Connection {
     /// Where the next bytes of its socket go; an idle connection gets buffers here. Then
     /// [`Connection::received`]: the one door through which bytes come in.
     pub fn space(&mut self, cx: &mut Context) -> &mut [u8] {
-        lent(&mut self.buffers, &mut self.exchange, cx).input.space()
+        let buffers = lent(&mut self.buffers, &mut self.exchange, cx);
+        match self.tls {
+            None => buffers.input.space(),
+            Some(_) => buffers.secured().1.cipher.space(),
+        }
     }
 
-    /// The output queue, while there is anything in it.
+    /// What is to be sent as it is, while there is any: the output, or what it was sealed into.
     pub fn out(&self) -> Option<&Out> {
-        self.buffers.as_ref().map(|buffers| &buffers.out).filter(|out| !out.is_empty())
+        let buffers = self.buffers.as_deref()?;
+        let out = match (&self.tls, &buffers.secure) {
+            (None, _) => &buffers.out,
+            (Some(_), Some(secure)) => &secure.wire,
+            (Some(_), None) => return None,
+        };
+        Some(out).filter(|out| !out.is_empty())
+    }
+
+    /// Whether anything is left to be sent, sealed or not.
+    pub fn has_output(&self) -> bool {
+        self.buffers.as_ref().is_some_and(|buffers| !buffers.out.is_empty()) || self.has_wire()
     }
 
     /// True when input was received that the machine has not seen and would take now.
     pub fn has_input(&self) -> bool {
-        self.unseen && self.conn.wants().recv
+        (self.unseen || self.can_open()) && self.conn.wants().recv
     }
 
     /// True when the end of the stream follows the output at once: held back until then, the last
@@ -178,6 +211,9 @@ impl Connection {
     /// A turn of it begins: what it watches may be ready.
     pub fn woke(&mut self) {
         self.again |= self.exchange.is_some();
+        if let Some(tls) = &mut self.tls {
+            self.again |= std::mem::take(&mut tls.waits_for_turn);
+        }
     }
 
     /// Goes as far as it can without waiting, and says what it wants then.
@@ -195,8 +231,15 @@ impl Connection {
         }
         loop {
             let wants = self.conn.wants();
-            if wants.close.is_some() || wants.shut || self.warming || self.fetching {
+            if wants.shut {
+                self.says_end(cx);
+            }
+            let is_over = wants.close.is_some() || wants.shut || self.is_failing();
+            if is_over || self.warming || self.ahead.is_fetching {
                 return wants;
+            }
+            if wants.recv && !self.unseen && self.open(cx) {
+                continue;
             }
             if self.responder().is_some() {
                 match self.respond(&wants, cx) {
@@ -228,13 +271,18 @@ impl Connection {
 
     fn fill(&self, needs: &mut Needs, wants: &Wants) {
         needs.clear();
-        needs.again = self.again;
+        needs.again = self.again || self.waits_for_turn();
         (needs.over, needs.shut) = (wants.close, wants.shut);
+        if wants.close.is_none() && self.has_wire() && (wants.shut || self.is_failing()) {
+            // Its last words leave first.
+            (needs.shut, needs.write) = (false, true);
+            return;
+        }
         if wants.close.is_some() || wants.shut {
             needs.link = self.link_left_over();
             return;
         }
-        let mut waits = self.warming || self.fetching;
+        let mut waits = self.warming || self.ahead.is_fetching;
         let output = self.buffers.as_ref().filter(|_| self.warming);
         if output.is_some_and(|buffers| buffers.window.warming.is_some()) {
             needs.asks.push(Ask::Output);
@@ -245,7 +293,7 @@ impl Connection {
             }
             waits |= exchange.is_working;
             if !waits {
-                let reads = wants.read && !wants.write;
+                let reads = wants.read && !wants.write && self.takes_cipher();
                 needs.watch = match self.link_use() {
                     Some(Wish::Use(interest)) if interest != Interest::NONE => {
                         Some(Watch { interest, reads })
@@ -258,7 +306,8 @@ impl Connection {
             needs.link = self.link_need();
         }
         if !waits {
-            (needs.read, needs.write) = (wants.read, wants.write);
+            needs.read = wants.read && self.takes_cipher();
+            needs.write = wants.write || self.has_wire();
         }
     }
 
@@ -267,9 +316,16 @@ impl Connection {
         self.again = true;
         cx.tally.add(Counter::BytesIn, n as u64);
         self.trace(Trace::received);
-        if let Some(buffers) = &mut self.buffers {
-            buffers.input.filled(n);
-            self.unseen = true;
+        match (&mut self.buffers, &mut self.tls) {
+            (Some(buffers), None) => {
+                buffers.input.filled(n);
+                self.unseen = true;
+            }
+            (Some(buffers), Some(tls)) => {
+                buffers.secured().1.cipher.filled(n);
+                (tls.is_unopened, tls.has_begun) = (true, true);
+            }
+            (None, _) => {}
         }
         if self.awaits_proxy {
             self.take_proxy_header(cx);
@@ -279,13 +335,17 @@ impl Connection {
     /// The client closed its side.
     pub fn eof(&mut self, cx: &Context) {
         self.again = true;
-        self.conn.eof(&cx.now);
+        self.ended(cx);
     }
 
     /// `n` bytes were sent.
     pub fn sent(&mut self, n: u64, cx: &mut Context) {
         self.again = true;
         cx.tally.add(Counter::BytesOut, n);
+        let n = self.wire_sent(n);
+        if n == 0 && self.tls.is_some() {
+            return;
+        }
         let is_producing = self.is_producing();
         if let Some(buffers) = &mut self.buffers {
             buffers.out.sent(n);
@@ -298,7 +358,7 @@ impl Connection {
         }
         self.trace(|trace| trace.sent(n));
         let is_traced = self.exchange.as_ref().is_some_and(|one| one.trace.is_answered());
-        if is_traced && self.out().is_none() && !is_producing {
+        if is_traced && !self.has_output() && !is_producing {
             let Context { tracer, account, tally, .. } = cx;
             let closes = self.ends_with_output()
                 || matches!(self.conn.state(), State::Lingering | State::Closed);
@@ -352,12 +412,16 @@ impl Connection {
             return self.abort(reason);
         }
         if let Some(buffers) = &mut self.buffers {
-            if let Front::File { file, .. } = buffers.out.front()
+            if let Some((_, file, ..)) = buffers.out.first_file()
                 && reason == CloseReason::FileChanged
             {
                 file.set_changed();
             }
             buffers.out.clear();
+            if let Some(tls) = &mut self.tls {
+                buffers.secured().1.wire.clear();
+                tls.leaving.forget();
+            }
             buffers.window = SendWindow::default();
             self.unseen = !buffers.input.is_empty();
         }
@@ -389,6 +453,8 @@ impl Connection {
     /// waited for.
     pub fn drain(&mut self, order: Order) {
         match order {
+            // A handshake that has begun is under way as a request is: that comes with it.
+            _ if self.shakes_hands() => self.conn.retire(),
             Order::Stop => self.conn.drain(),
             Order::Retire => self.conn.retire(),
         }
@@ -415,6 +481,7 @@ impl Connection {
         }
         let buffers = lent(&mut self.buffers, &mut self.exchange, cx);
         let in_socket = if self.conn.is_judged_by_socket() { in_socket() } else { 0 };
+        let in_socket = self.tls.as_ref().map_or(in_socket, |tls| tls.leaving.plain_in(in_socket));
         self.conn.expired(in_socket, &mut buffers.out, &cx.now);
         self.count_refusal(cx);
         self.let_go_of_responder(cx);
@@ -422,8 +489,7 @@ impl Connection {
 
     /// Gives the buffers back when they hold nothing that is still needed.
     pub fn rest(&mut self, cx: &mut Context) {
-        let idle = |b: &Buffers| b.input.is_empty() && b.out.is_empty();
-        if self.buffers.as_deref().is_some_and(idle)
+        if self.buffers.as_deref().is_some_and(Buffers::are_empty)
             && let Some(buffers) = self.buffers.take()
         {
             if let Some(exchange) = &mut self.exchange {
@@ -436,6 +502,11 @@ impl Connection {
     /// Its client has as many connections as it may: it is told so, whatever it asks for.
     fn turn_away(&mut self, cx: &mut Context) {
         self.seat = Seat::Free;
+        if self.tls.is_some() {
+            // A handshake, only to say that, is what one that does harm would have.
+            cx.tally.add(Counter::TurnedAway, 1);
+            return self.conn.abort(CloseReason::TooManyConnections);
+        }
         let buffers = lent(&mut self.buffers, &mut self.exchange, cx);
         self.conn.turn_away(Refusal::TooManyConnections, &mut buffers.out, &cx.now);
         self.count_refusal(cx);
@@ -481,8 +552,7 @@ impl Connection {
         self.requests = self.requests.wrapping_add(1);
         let _masked = cx.tried.masks.map(|mask| mask());
         let Context { clients, service, head, now, tally, log, account, buffers: lender, .. } = cx;
-        // What carries a connection is plain text.
-        head.scheme = Scheme::Http;
+        head.scheme = if self.tls.is_some() { Scheme::Https } else { Scheme::Http };
         head.client = clients.of(&head.request(input.since(at)), self.client);
         let began_ns = log.lines.clock_ns();
         let request = head.request(input.since(at));
@@ -516,7 +586,7 @@ impl Connection {
         traced(&mut self.exchange, |trace| timeline::answers(trace, status, Some(out)));
         log.write(&request, &answer, began_ns, now);
         self.conn.answered(answer, out, now);
-        self.may_fetch = service.has_ahead();
+        self.ahead.is_allowed = service.has_ahead();
         cx.answered(status);
         self.produce(producer, cx);
         None
@@ -526,14 +596,17 @@ impl Connection {
     /// trusted must say it, and one that is not must not (The PROXY protocol, section 2).
     fn take_proxy_header(&mut self, cx: &Context) {
         let Some(buffers) = &mut self.buffers else { return };
-        let input = &mut buffers.input;
+        let (input, unseen) = match &mut self.tls {
+            None => (&mut buffers.input, &mut self.unseen),
+            Some(tls) => (&mut buffers.secured().1.cipher, &mut tls.is_unopened),
+        };
         let is_trusted = cx.clients.trusts(self.client);
         match proxy_protocol::read_header(input.bytes(), cx.limits.head_bytes_max) {
-            Ok(None) => self.unseen = false,
+            Ok(None) => *unseen = false,
             Ok(Some(header)) if is_trusted => {
                 input.consume(header.len);
                 self.awaits_proxy = false;
-                self.unseen = !input.is_empty();
+                *unseen = !input.is_empty();
                 if let Some(source) = header.source {
                     self.client = source.ip().to_canonical();
                     self.seat = cx.account.seat(self.client);
@@ -544,10 +617,11 @@ impl Connection {
         }
     }
 
-    /// The output and what is known of its front, while there is anything in it.
+    /// The output and what is known of its front, while there is anything in it that is sent as it
+    /// is.
     pub fn front(&self) -> Option<(&Out, &SendWindow)> {
         let buffers = self.buffers.as_deref().filter(|buffers| !buffers.out.is_empty())?;
-        Some((&buffers.out, &buffers.window))
+        self.tls.is_none().then_some((&buffers.out, &buffers.window))
     }
 
     /// The next `n` bytes of the body at the front of the output are in memory.
@@ -610,7 +684,7 @@ impl Connection {
     /// A file is there that no request has asked for yet.
     fn fetched(&mut self, plan: Plan, cx: &mut Context) -> Option<Box<Plan>> {
         let next = cx.service.resume_ahead(plan, &cx.now);
-        self.fetching = next.is_some();
+        self.ahead.is_fetching = next.is_some();
         next
     }
 
@@ -642,7 +716,7 @@ impl Connection {
         }
         self.conn.answered(answer, &mut buffers.out, now);
         self.unseen = !buffers.input.is_empty();
-        self.may_fetch = service.has_ahead();
+        self.ahead.is_allowed = service.has_ahead();
         cx.answered(status);
         self.produce(producer, cx);
         None
@@ -651,11 +725,11 @@ impl Connection {
     /// After an answer, and before it waits for the next request, a connection brings in what the
     /// caches should hold: no answer is delayed by that but its own next one.
     fn fetch_ahead(&mut self, cx: &mut Context) {
-        if !std::mem::take(&mut self.may_fetch) {
+        if !std::mem::take(&mut self.ahead.is_allowed) {
             return;
         }
         let Some(mut plan) = cx.service.fetch_ahead(&cx.now) else { return };
-        (self.fetching, self.may_fetch) = (true, true);
+        self.ahead = Ahead { is_fetching: true, is_allowed: true };
         plan.set_asked(Ask::Ahead, cx.now_ns());
         self.trace(|trace| trace.ask(timeline::work(&plan)));
         cx.buffers.exchange(&mut self.exchange).plan = Some(plan);

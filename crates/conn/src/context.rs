@@ -46,6 +46,34 @@ pub struct Context {
     pub tried: Tried,
     /// Buffers for connections that have something to do.
     pub buffers: Lender,
+    /// Hellos of TLS that may still be answered in this turn.
+    pub hellos: Hellos,
+}
+
+/// How many hellos of TLS may be answered before a turn ends. Each costs as much as dozens of
+/// requests, which would wait for them.
+#[derive(Clone, Copy, Debug)]
+pub struct Hellos(u32);
+
+/// Hellos that are answered in one turn.
+const HELLOS_MAX: u32 = 4;
+
+impl Default for Hellos {
+    fn default() -> Hellos {
+        Hellos(HELLOS_MAX)
+    }
+}
+
+impl Hellos {
+    /// Whether none may be answered any more.
+    pub(crate) fn are_used_up(self) -> bool {
+        self.0 == 0
+    }
+
+    /// One was answered.
+    pub(crate) fn answered(&mut self) {
+        self.0 = self.0.saturating_sub(1);
+    }
 }
 
 /// What all processes share of what connections use, and where in it a thread of control counts.
@@ -124,6 +152,12 @@ impl Context {
     /// A plan has come back for which none waits any more: what it found is for the caches.
     pub fn learn(&mut self, plan: Plan) {
         self.service.learn(plan, &self.now);
+    }
+
+    /// A turn begins.
+    pub fn turn_begins(&mut self) {
+        self.turn.begin();
+        self.hellos = Hellos::default();
     }
 
     /// Buffers for a connection that has something to do.

@@ -2,7 +2,7 @@
 //!
 //! | wish | the call |
 //! | --- | --- |
-//! | `again` | `Connection::go_on` |
+//! | `again` | `Connection::go_on`; where it has just gone on, in another turn |
 //! | `over` | `Connection::end` |
 //! | `shut` | `Connection::shut`, when the write side of the socket is shut down |
 //! | `link` | `Connection::linked` with a link that is opened; `Connection::link_shut`; |

@@ -158,6 +158,9 @@ close_reasons! {
     EndsBody "ends-body" "The end of the connection was the end of a body of unknown length.",
     /// A header of the PROXY protocol was missing, malformed, or not the peer's to send.
     ProxyRefused "proxy-refused" "The PROXY header was missing, malformed or from a stranger.",
+    /// TLS could not begin or go on.
+    TlsFailed "tls-failed"
+        "Client and server could not agree on TLS, or what came was not TLS.",
     /// A measurement wants connections to end here.
     LabStage "lab-stage" "A setting for measurements ends connections at this stage.",
 }

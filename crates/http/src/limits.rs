@@ -20,6 +20,8 @@ pub struct Limits {
     pub linger_bytes_max: u64,
     /// Most pipelined answers gathered before they are written.
     pub pipeline_max: u16,
+    /// Time for a whole handshake of TLS, from accept, in milliseconds.
+    pub handshake_ms: u64,
     /// Time for a whole request head, from its first byte (or from accept), in milliseconds.
     pub head_ms: u64,
     /// Time between requests on a kept connection, in milliseconds.
@@ -84,6 +86,7 @@ impl Default for Limits {
             drain_bytes_max: 64 * 1024,
             linger_bytes_max: 1024 * 1024,
             pipeline_max: 32,
+            handshake_ms: 10_000,
             head_ms: 10_000,
             idle_ms: 60_000,
             answer_ms: 60_000,

@@ -409,6 +409,11 @@ impl Session {
         }
     }
 
+    /// Whether nothing can be sealed yet.
+    pub fn is_handshaking(&self) -> bool {
+        self.state == State::Handshake
+    }
+
     /// The name that the client asked for, once its hello has come.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()

@@ -51,7 +51,7 @@ impl Arranger {
 
 fn key(order: WorkOrder, slot: &Slot) -> (u64, u64) {
     let up = u64::from(slot.socket.as_raw_fd().unsigned_abs());
-    let reads = u64::from(slot.connection.out().is_none());
+    let reads = u64::from(!slot.connection.has_output());
     match order {
         WorkOrder::Fifo | WorkOrder::Lifo => (0, 0),
         WorkOrder::Up => (0, up),

@@ -317,6 +317,10 @@ impl Ring {
         &self.memory[received.lent.number][..received.lent.len]
     }
 
+    pub(crate) fn lent<'a>(&'a self, lent: &'a Lent) -> &'a [u8] {
+        &self.memory[lent.number][..lent.len]
+    }
+
     pub(crate) fn recycle(&mut self, received: Received) {
         self.provided += usize::from(received.is_provided);
         self.take_back(received.lent);

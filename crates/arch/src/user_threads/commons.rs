@@ -19,7 +19,7 @@ use crate::limits::ACCEPT_PAUSE_MS;
 use crate::links::Links;
 use crate::phases::DiskWork;
 use crate::slots::{Slots, Token};
-use crate::transmit::reset_if_cut_short;
+use crate::transmit::take_leave;
 use crate::worker::{Order, Worker};
 
 /// Plans that helpers perform for threads.
@@ -165,8 +165,8 @@ impl Commons {
     }
 
     /// The connection is over.
-    pub(super) fn close(&mut self, connection: Connection, socket: Owned, reason: CloseReason) {
-        reset_if_cut_short(&socket, &connection);
+    pub(super) fn close(&mut self, mut connection: Connection, socket: Owned, reason: CloseReason) {
+        take_leave(&socket, &mut connection);
         connection.end(&mut self.desk, reason);
         drop(socket);
         self.open -= 1;

@@ -178,7 +178,7 @@ impl Connection {
     /// True when the output is sent and the body has more, which is not there yet: others may have
     /// their turn before it is produced.
     pub fn produces_more(&self) -> bool {
-        self.is_producing() && self.out().is_none()
+        self.is_producing() && !self.has_output()
     }
 
     /// True while a body is being produced for it.

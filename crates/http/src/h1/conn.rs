@@ -103,6 +103,19 @@ impl Conn {
         }
     }
 
+    /// Something else comes before its first request, which may take until then, in monotonic
+    /// milliseconds; after it, [`Conn::begins`].
+    pub fn begins_by(&mut self, by_ms: u64) {
+        self.since_ms = by_ms.saturating_sub(self.limits.head_ms);
+    }
+
+    /// Its first request may come from now on.
+    pub fn begins(&mut self, now: &Now) {
+        if self.fresh {
+            self.since_ms = now.ms();
+        }
+    }
+
     /// Where the connection stands.
     pub fn state(&self) -> State {
         self.state

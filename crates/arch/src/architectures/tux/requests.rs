@@ -22,7 +22,7 @@ use crate::pool::BlockingPool;
 use crate::room::{self, Yields};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
-use crate::transmit::reset_if_cut_short;
+use crate::transmit::{reset_if_cut_short, take_leave};
 use crate::worker::Worker;
 
 /// Submissions that are handed over together.
@@ -450,10 +450,10 @@ impl Requests {
         desk: &mut Desk,
         callbacks: &mut Callbacks,
     ) {
-        let Some(slot) = self.slots.remove(token) else { return };
+        let Some(mut slot) = self.slots.remove(token) else { return };
         self.timers.clear(token.index());
         self.links.abandon(slot.link, token, &mut callbacks.ring);
-        reset_if_cut_short(&*slot.socket, &slot.connection);
+        take_leave(&*slot.socket, &mut slot.connection);
         if slot.connection.is_cut_short() || slot.half_closed {
             // Shutting it down would be the orderly end that it must not have, or ends no callback
             // that stays.

@@ -228,10 +228,8 @@ impl Loop {
         match connected {
             Ok(socket) => {
                 self.accepts.resume();
-                self.desk.tally.add(Counter::Accepted, 1);
-                let listener = &self.worker.listeners[Accepts::listener_of(token)];
-                let slot = self.operations.slot(socket, listener, &self.desk);
-                let token = self.slots.insert(slot);
+                let Loop { operations, worker, desk, slots, .. } = self;
+                let token = slots.insert(operations.slot(token, socket, worker, desk));
                 self.drive(token);
             }
             Err(error) if uring::is_undone(&error) => {}
@@ -291,9 +289,7 @@ impl Loop {
             if let Some(reason) = needs.over {
                 operations.serve_link(&needs, slot, token, desk);
                 slot.ending.over = Some(reason);
-                if slot.is_busy() {
-                    operations.interrupt(slot, token);
-                }
+                operations.take_leave(slot, token);
                 continue;
             }
             if needs.shut {

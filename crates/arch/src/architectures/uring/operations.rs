@@ -1,14 +1,18 @@
 //! What a ring's operations carry between a connection and the kernel.
 
+mod sealed;
+
 use std::io;
 use std::os::fd::AsFd;
 
-use flyball_conn::{Connection, Needs};
+use flyball_conn::{Connection, Hellos, Needs};
 use flyball_http::CloseReason;
 use flyball_http::out::{Front, Memory};
+use flyball_observe::counters::Counter;
 use flyball_site::{Out, Plan};
 use flyball_sys::disk::{Done, Op};
 
+use super::accepts::Accepts;
 use super::slot::{Purpose, Receiving, Reference, RoomWait, Slot};
 use crate::desk::Desk;
 use crate::kernel::net;
@@ -16,7 +20,6 @@ use crate::kernel::uring::{
     self, Completion, Features, Lent, Mode, Outgoing, Received, Ring, Socket, Then,
 };
 use crate::links::Operated;
-use crate::listener::Listener;
 use crate::pool::BlockingPool;
 use crate::settings::CompletionOrder;
 use crate::slots::{FIRST_RESERVED, Token};
@@ -75,7 +78,16 @@ impl Operations {
         }
     }
 
-    pub(crate) fn slot(&self, socket: Socket, listener: &Listener, desk: &Desk) -> Slot {
+    /// A connection that was accepted.
+    pub(crate) fn slot(
+        &self,
+        accept: u64,
+        socket: Socket,
+        worker: &Worker,
+        desk: &mut Desk,
+    ) -> Slot {
+        desk.tally.add(Counter::Accepted, 1);
+        let listener = &worker.listeners[Accepts::listener_of(accept)];
         let peer = listener.peer(self.ring.peer_address(&socket));
         let connection = Connection::new(peer, desk);
         Slot::new(socket, connection)
@@ -139,6 +151,8 @@ impl Operations {
         if !more {
             slot.input.receiving = Receiving::No;
         }
+        // Completions are worked on one by one: no turn is put off.
+        desk.hellos = Hellos::default();
         let end = match received {
             Ok(received) => {
                 let bytes = self.ring.bytes(&received);
@@ -176,6 +190,9 @@ impl Operations {
 
     /// Output is wanted: true when the connection can go on at once, else it is on its way.
     fn start_send(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) -> bool {
+        if slot.connection.is_secure() {
+            return self.start_sealed(slot, token, desk);
+        }
         let Some(out) = slot.connection.out() else { return false };
         match out.front() {
             _ if slot.output.waits_for_room => {}
@@ -278,7 +295,7 @@ impl Operations {
         }
     }
 
-    fn send_memory(&mut self, slot: &mut Slot, token: Token) {
+    pub(super) fn send_memory(&mut self, slot: &mut Slot, token: Token) {
         // Closing the direct socket would not end the connection while another descriptor is open.
         if matches!(slot.output.reference, Reference::Installed(_)) {
             slot.output.reference = Reference::No;
@@ -286,6 +303,7 @@ impl Operations {
         let Some(out) = slot.connection.out() else { return };
         let mut outgoing = self.ring.outgoing();
         let complete = gather(out, &mut outgoing, self.gather_max);
+        let complete = complete && slot.connection.is_all_sealed();
         let ends = complete && slot.connection.closes() && slot.on_disk.is_none();
         let then = if ends && !slot.ending.apart && outgoing.len() <= CLOSING_BYTES_MAX {
             // An operation that is under way would keep the socket open.
@@ -318,13 +336,13 @@ impl Operations {
     }
 
     /// Reads ahead of what is sent, when the disk is free.
-    fn read_piece(&mut self, slot: &mut Slot, token: Token, desk: &Desk) {
-        let (Some(pieces), Some(out)) = (&slot.output.pieces, slot.connection.out()) else {
+    pub(super) fn read_piece(&mut self, slot: &mut Slot, token: Token, desk: &Desk) {
+        let (Some(pieces), Some(body)) = (&slot.output.pieces, slot.connection.body()) else {
             return;
         };
         if slot.on_disk.is_none()
             && slot.output.cut.is_none()
-            && let Some(next) = pieces.next_read(out, desk.settings.piece_bytes)
+            && let Some(next) = pieces.next_read(&body, desk.settings.piece_bytes)
         {
             slot.on_disk = Some(Purpose::Piece);
             let buffer = self.ring.lend(next.len);
@@ -351,6 +369,7 @@ impl Operations {
         }
         self.ring.keep_outgoing(outgoing);
         match sent {
+            _ if std::mem::take(&mut slot.ending.says_end) => {}
             Ok(n) => slot.connection.sent(n as u64, desk),
             Err(_) if slot.ending.over.is_some() => {}
             Err(error) if uring::is_undone(&error) => {}
@@ -363,7 +382,7 @@ impl Operations {
         if let Some(reason) = slot.output.cut.take() {
             slot.connection.send_failed(reason, desk);
         }
-        if slot.connection.out().is_none() {
+        if !slot.connection.has_output() {
             self.drop_pieces(slot);
         }
     }
@@ -395,12 +414,12 @@ impl Operations {
         desk: &mut Desk,
     ) {
         slot.on_disk = None;
-        let (Some(pieces), Some(out), None) =
-            (&mut slot.output.pieces, slot.connection.out(), slot.ending.over)
+        let (Some(pieces), Some(body), None) =
+            (&mut slot.output.pieces, slot.connection.body(), slot.ending.over)
         else {
             return self.ring.take_back(buffer);
         };
-        match pieces.read(buffer, read, out, &mut self.ring) {
+        match pieces.read(buffer, read, &body, &mut self.ring) {
             Ok(Some(op)) => {
                 slot.on_disk = Some(Purpose::Piece);
                 if let Some(op) = self.ring.disk(op, token.bits()) {
@@ -449,12 +468,12 @@ impl Operations {
                 }
             }
             Some(Purpose::Piece) if slot.ending.over.is_none() => {
-                let (Some(pieces), Some(out)) = (&mut slot.output.pieces, slot.connection.out())
+                let (Some(pieces), Some(body)) = (&mut slot.output.pieces, slot.connection.body())
                 else {
                     return;
                 };
                 let checked = match done {
-                    Done::Stamped(now) => pieces.checked(&now, out),
+                    Done::Stamped(now) => pieces.checked(&now, &body),
                     _ => Err(CloseReason::FileFailed),
                 };
                 if let Err(reason) = checked {
@@ -491,7 +510,7 @@ impl Operations {
 
     /// What is under way ends soon. A socket that may be closed is not touched: another connection
     /// may have its number.
-    pub(crate) fn interrupt(&mut self, slot: &Slot, token: Token) {
+    fn interrupt(&mut self, slot: &Slot, token: Token) {
         if slot.ending.closing {
             self.ring.cancel(token.bits());
         } else if slot.connection.is_cut_short() {

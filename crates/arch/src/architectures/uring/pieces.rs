@@ -4,9 +4,8 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use flyball_conn::FileBody;
 use flyball_http::CloseReason;
-use flyball_http::out::Front;
-use flyball_site::{File, Out};
 use flyball_sys::descriptors::Descriptor;
 use flyball_sys::disk::Op;
 use flyball_sys::file::Stamp;
@@ -66,12 +65,12 @@ impl Pieces {
     }
 
     /// The next read, if there is room for what it brings and anything is left to read.
-    pub(crate) fn next_read(&self, out: &Out, most: usize) -> Option<NextRead> {
-        let Front::File { file, offset, len } = out.front() else { return None };
+    pub(crate) fn next_read(&self, body: &FileBody<'_>, most: usize) -> Option<NextRead> {
+        let FileBody { file, offset, len, .. } = *body;
         if self.next.is_some() || self.unchecked.is_some() {
             return None;
         }
-        let ahead = self.ahead();
+        let ahead = self.ahead(body);
         let rest = usize::try_from(len - ahead.min(len)).unwrap_or(usize::MAX);
         if rest == 0 {
             return None;
@@ -85,26 +84,24 @@ impl Pieces {
         &mut self,
         buffer: Lent,
         read: io::Result<usize>,
-        out: &Out,
+        body: &FileBody<'_>,
         ring: &mut Ring,
     ) -> Result<Option<Op>, CloseReason> {
-        let read = match (read, out.front()) {
-            (Ok(read @ 1..), Front::File { file, len, .. }) => Ok((read, file, len)),
-            (Ok(0), _) => Err(CloseReason::FileChanged),
-            _ => Err(CloseReason::FileFailed),
-        };
-        let (read, file, len) = match read {
-            Ok(read) => read,
-            Err(reason) => {
+        let read = match read {
+            Ok(read @ 1..) => read,
+            other => {
                 ring.take_back(buffer);
-                return Err(reason);
+                return Err(match other {
+                    Ok(_) => CloseReason::FileChanged,
+                    Err(_) => CloseReason::FileFailed,
+                });
             }
         };
-        let last = self.ahead() + read as u64 == len;
+        let last = self.ahead(body) + read as u64 == body.len;
         let piece = Some(Piece { buffer, range: 0..read });
         if last {
             self.unchecked = piece;
-            return Ok(Some(Op::Stat { file: Arc::clone(&file.file) }));
+            return Ok(Some(Op::Stat { file: Arc::clone(&body.file.file) }));
         }
         self.next = piece;
         Ok(None)
@@ -114,11 +111,9 @@ impl Pieces {
     pub(crate) fn checked(
         &mut self,
         now: &io::Result<Stamp>,
-        out: &Out,
+        body: &FileBody<'_>,
     ) -> Result<(), CloseReason> {
-        let Front::File { file, .. } = out.front() else { return Err(CloseReason::FileFailed) };
-        let file: &File = file;
-        if !now.as_ref().is_ok_and(|now| file.keeps_promise(now)) {
+        if !now.as_ref().is_ok_and(|now| body.file.keeps_promise(now)) {
             return Err(CloseReason::FileChanged);
         }
         self.next = self.unchecked.take();
@@ -133,9 +128,9 @@ impl Pieces {
     }
 
     /// Bytes in memory in front of what is read next.
-    fn ahead(&self) -> u64 {
+    fn ahead(&self, body: &FileBody<'_>) -> u64 {
         let ready = self.ready.as_ref().map_or(0, |piece| piece.range.len());
         let next = self.next.as_ref().map_or(0, |piece| piece.range.len());
-        (self.leaving + ready + next) as u64
+        body.sealed + (self.leaving + ready + next) as u64
     }
 }

@@ -109,6 +109,8 @@ pub(super) struct Ending {
     pub(super) closing: bool,
     /// The socket was closed with the last send.
     pub(super) closed: bool,
+    /// What is being sent are the last words of TLS, and none of its output.
+    pub(super) says_end: bool,
     /// What is sent does not close the socket with it any more, so that its time can be judged.
     pub(super) apart: bool,
 }

@@ -233,7 +233,7 @@ pub(crate) fn hand_on(thread: &mut Thread, mut line: Line, why: Found) {
         // The Read stage keeps the time.
         Found::Expired => thread.queue_for_read(line),
         // A request that has arrived is read before the order is passed on.
-        Found::Ordered if line.connection.out().is_none() => {
+        Found::Ordered if !line.connection.has_output() => {
             line.ready.read = true;
             thread.queue_for_read(line);
         }
@@ -276,7 +276,7 @@ pub(crate) fn read(thread: &mut Thread, mut line: Line) {
             }
             _ if line.plan.is_some() => return thread.queue_for_write(line),
             Turn::Wait(interest, _) if interest.write => return thread.queue_for_write(line),
-            Turn::Again if line.connection.out().is_some() => {
+            Turn::Again if line.connection.has_output() => {
                 return thread.queue_for_write(line);
             }
             Turn::Again | Turn::Elsewhere => return thread.queue_for_read(line),

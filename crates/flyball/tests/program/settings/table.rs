@@ -204,6 +204,8 @@ fn different_limits() -> Limits {
         drain_bytes_max: 3,
         linger_bytes_max: 3,
         pipeline_max: 3,
+        // Has no setting.
+        handshake_ms: Limits::default().handshake_ms,
         head_ms: 3,
         idle_ms: 3,
         answer_ms: 3,

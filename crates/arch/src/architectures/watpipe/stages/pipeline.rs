@@ -17,7 +17,7 @@ use super::poll::{PollStage, Poller};
 use super::queue::Queue;
 use crate::accept::Room;
 use crate::desk::Desk;
-use crate::transmit::reset_if_cut_short;
+use crate::transmit::take_leave;
 use crate::worker::{Order, Worker};
 
 /// How late a thread publishes what it counted when it never rests, in milliseconds.
@@ -271,8 +271,8 @@ impl Thread {
     /// Closes a connection.
     pub(crate) fn close(&mut self, mut line: Line, reason: CloseReason) {
         line.count_out(&mut self.changes);
-        let Line { socket, connection, .. } = line;
-        reset_if_cut_short(&socket, &connection);
+        let Line { socket, mut connection, .. } = line;
+        take_leave(&socket, &mut connection);
         connection.end(&mut self.desk, reason);
         drop(socket);
         self.pipeline.closed();

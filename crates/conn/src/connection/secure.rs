@@ -1,0 +1,314 @@
+//! A connection and its TLS: cipher text becomes input, and output becomes cipher text.
+
+use flyball_http::CloseReason;
+use flyball_http::h1::state::State;
+use flyball_http::out::Memory;
+use flyball_site::File;
+use flyball_tls::{Config, Failure, State as Stands};
+
+use super::{Connection, lent};
+use crate::buffers::Buffers;
+use crate::context::Context;
+use crate::transport::{BATCH_BYTES_MAX, Secure};
+use crate::window::SendWindow;
+
+/// What a client gets that speaks HTTP without TLS where TLS is spoken.
+const CLEAR: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    Connection: close\r\n\
+    Content-Type: text/plain; charset=utf-8\r\n\
+    Content-Length: 60\r\n\r\n\
+    This port speaks HTTPS: use https:// instead of http:// here";
+
+/// What of the output is to be sealed next.
+#[derive(Debug)]
+pub enum Unsealed<'a> {
+    /// Nothing: there is none, or what is sealed has to leave first.
+    Nothing,
+    /// What is in memory: [`Connection::seal`].
+    Memory,
+    /// A range of a file: [`Connection::seal_piece`] with its first bytes.
+    File {
+        /// The open file.
+        file: &'a File,
+        /// Offset of the first byte.
+        offset: u64,
+        /// Bytes of the body that are left.
+        len: u64,
+        /// Bytes that fit into the batch.
+        room: usize,
+        /// What is known of the file; only of one at the front of the output.
+        window: Option<&'a SendWindow>,
+    },
+}
+
+/// The first range of a file in the output.
+#[derive(Clone, Copy, Debug)]
+pub struct FileBody<'a> {
+    /// The open file.
+    pub file: &'a File,
+    /// Offset of the first byte that has not left.
+    pub offset: u64,
+    /// Bytes of the body from there on.
+    pub len: u64,
+    /// How many of them are sealed.
+    pub sealed: u64,
+}
+
+impl Connection {
+    /// Speaks TLS from now on; to be called before anything is received.
+    pub(super) fn secure(&mut self, config: &Config, cx: &Context) {
+        self.tls = Secure::accept(config);
+        match self.tls {
+            Some(_) => self.conn.begins_by(cx.now.ms() + cx.limits.handshake_ms),
+            None => self.conn.abort(CloseReason::TlsFailed),
+        }
+    }
+
+    /// Whether it speaks TLS.
+    pub fn is_secure(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Whether its handshake has begun and is not done.
+    pub(super) fn shakes_hands(&self) -> bool {
+        let is_on_its_way = |tls: &Secure| tls.has_begun && tls.session.is_handshaking();
+        self.tls.as_deref().is_some_and(is_on_its_way)
+    }
+
+    /// Whether there is cipher text to be opened, and room for what that gives.
+    pub(super) fn can_open(&self) -> bool {
+        let Some(tls) = self.tls.as_deref() else { return false };
+        let has_room = || self.buffers.as_ref().is_none_or(|buffers| buffers.input.has_room());
+        tls.has_ended || tls.is_unopened && !tls.waits_for_turn && has_room()
+    }
+
+    /// Whether it goes on in another turn: this one has answered enough hellos.
+    pub(super) fn waits_for_turn(&self) -> bool {
+        self.tls.as_deref().is_some_and(|tls| tls.waits_for_turn)
+    }
+
+    /// Whether all that was received can be opened, so that there is room for more.
+    pub(super) fn takes_cipher(&self) -> bool {
+        self.tls.as_deref().is_none_or(|tls| !tls.is_unopened && !tls.is_left)
+    }
+
+    /// Whether the protocol has something to say, or what is sealed has not left.
+    pub(super) fn has_wire(&self) -> bool {
+        let secure = self.buffers.as_ref().and_then(|buffers| buffers.secure.as_ref());
+        secure.is_some_and(|secure| !secure.wire.is_empty())
+    }
+
+    /// Whether it ends as soon as its last words have left.
+    pub(super) fn is_failing(&self) -> bool {
+        self.tls.as_deref().is_some_and(|tls| tls.failing.is_some())
+    }
+
+    /// Opens what is whole; true when that has changed anything.
+    pub(super) fn open(&mut self, cx: &mut Context) -> bool {
+        if !self.can_open() {
+            return false;
+        }
+        let Some(tls) = &mut self.tls else { return false };
+        if tls.has_ended {
+            self.ended(cx);
+            return true;
+        }
+        if tls.is_put_off(cx.hellos.are_used_up()) {
+            return false;
+        }
+        let was_handshaking = tls.session.is_handshaking();
+        let (input, secure) = lent(&mut self.buffers, &mut self.exchange, cx).secured();
+        let before = secure.wire.queued();
+        let cipher = &mut secure.cipher;
+        let opened =
+            secure.wire.append(|wire| tls.session.open(cipher.bytes_mut(), input.space(), wire));
+        cipher.consume(opened.used);
+        input.filled(opened.plain);
+        let answered = secure.wire.queued() - before;
+        tls.leaving.add(0, answered);
+        if answered > 0 && tls.put_off.take().is_some() {
+            cx.hellos.answered();
+        }
+        tls.is_unopened = tls.session.has_more();
+        self.unseen |= opened.plain > 0;
+        match opened.state {
+            Stands::Handshake => return false,
+            Stands::Open if was_handshaking => self.conn.begins(&cx.now),
+            Stands::Open => return opened.plain > 0,
+            // What it has said before that is seen first.
+            Stands::PeerClosed => {
+                tls.has_ended = !tls.is_left && !tls.is_unopened;
+                tls.is_left |= !tls.is_unopened;
+            }
+            Stands::Failed(failure) => self.session_failed(failure, cx),
+        }
+        true
+    }
+
+    /// The session cannot go on: the client is told why, and then it is over.
+    fn session_failed(&mut self, failure: Failure, cx: &mut Context) {
+        let Some(tls) = &mut self.tls else { return };
+        tls.failing = Some(CloseReason::TlsFailed);
+        let (_, secure) = lent(&mut self.buffers, &mut self.exchange, cx).secured();
+        if failure == Failure::Clear
+            && secure.cipher.bytes().first().is_some_and(u8::is_ascii_alphabetic)
+        {
+            secure.wire.append(|wire| wire.extend_from_slice(CLEAR));
+            tls.leaving.add(0, CLEAR.len() as u64);
+        }
+        secure.cipher.clear();
+        tls.is_unopened = false;
+        if secure.wire.is_empty() {
+            self.conn.abort(CloseReason::TlsFailed);
+        }
+    }
+
+    /// What of the output is to be sealed next.
+    pub fn unsealed(&self) -> Unsealed<'_> {
+        let (Some(tls), Some(buffers)) = (self.tls.as_deref(), self.buffers.as_deref()) else {
+            return Unsealed::Nothing;
+        };
+        let sealed = tls.leaving.sealed();
+        if tls.session.is_handshaking() || tls.failing.is_some() || buffers.out.is_empty() {
+            return Unsealed::Nothing;
+        }
+        match buffers.out.first_file() {
+            Some((before, file, offset, len)) if before == sealed => {
+                let window = (before == 0).then_some(&buffers.window);
+                let room =
+                    BATCH_BYTES_MAX.saturating_sub(usize::try_from(sealed).unwrap_or(usize::MAX));
+                match room {
+                    0 => Unsealed::Nothing,
+                    room => Unsealed::File { file, offset, len, room, window },
+                }
+            }
+            _ if sealed == 0 => Unsealed::Memory,
+            _ => Unsealed::Nothing,
+        }
+    }
+
+    /// Seals what is in memory at the front of the output, as much as one batch may be.
+    pub fn seal(&mut self) {
+        let (Some(tls), Some(buffers)) = (&mut self.tls, &mut self.buffers) else { return };
+        let ends = self.conn.ends_with_output();
+        let Buffers { out, secure: Some(secure), .. } = &mut **buffers else { return };
+        let before = secure.wire.queued();
+        let sealed = secure.wire.append(|wire| {
+            let chunks = out.memory().map(|memory| match memory {
+                Memory::Inline(bytes) => bytes,
+                Memory::Bytes(bytes) => bytes,
+            });
+            let sealed = tls.session.seal(chunks, BATCH_BYTES_MAX, wire) as u64;
+            if ends && sealed == out.queued() {
+                tls.session.close(wire);
+            }
+            sealed
+        });
+        tls.leaving.add(sealed, secure.wire.queued() - before);
+        if sealed == 0 {
+            self.abort(CloseReason::TlsFailed);
+        }
+    }
+
+    /// Seals the next bytes of the file that [`Connection::unsealed`] has named, at most as many as
+    /// fit, and returns how many.
+    pub fn seal_piece(&mut self, bytes: &[u8]) -> usize {
+        let (Some(tls), Some(buffers)) = (&mut self.tls, &mut self.buffers) else { return 0 };
+        let ends = self.conn.ends_with_output();
+        let Buffers { out, secure: Some(secure), .. } = &mut **buffers else { return 0 };
+        let done = tls.leaving.sealed();
+        let room = BATCH_BYTES_MAX.saturating_sub(usize::try_from(done).unwrap_or(usize::MAX));
+        let before = secure.wire.queued();
+        let sealed = secure.wire.append(|wire| {
+            let sealed = tls.session.seal([bytes], room, wire);
+            if ends && done + sealed as u64 == out.queued() {
+                tls.session.close(wire);
+            }
+            sealed
+        });
+        tls.leaving.add(sealed as u64, secure.wire.queued() - before);
+        if sealed == 0 {
+            self.abort(CloseReason::TlsFailed);
+        }
+        sealed
+    }
+
+    /// The file that is to be sent next, or sealed: where what is before it leaves first, it is not
+    /// to be read yet.
+    pub fn body(&self) -> Option<FileBody<'_>> {
+        let (before, file, offset, len) = self.buffers.as_deref()?.out.first_file()?;
+        match self.tls.as_deref() {
+            None => (before == 0).then_some(FileBody { file, offset, len, sealed: 0 }),
+            Some(tls) => {
+                let sealed = tls.leaving.sealed().saturating_sub(before);
+                Some(FileBody { file, offset, len, sealed })
+            }
+        }
+    }
+
+    /// Whether all of the output is sealed and stands in the wire buffer.
+    pub fn is_all_sealed(&self) -> bool {
+        let Some(tls) = self.tls.as_deref() else { return true };
+        let queued = self.buffers.as_ref().map_or(0, |buffers| buffers.out.queued());
+        tls.leaving.sealed() == queued
+    }
+
+    /// `n` bytes of cipher text have left; returns how many bytes of the output have.
+    pub(super) fn wire_sent(&mut self, n: u64) -> u64 {
+        let (Some(tls), Some(buffers)) = (&mut self.tls, &mut self.buffers) else { return n };
+        let (_, secure) = buffers.secured();
+        secure.wire.sent(n);
+        let is_all = secure.wire.is_empty();
+        let plain = tls.leaving.left(n, is_all);
+        if is_all && let Some(reason) = tls.failing {
+            self.conn.abort(reason);
+        }
+        plain
+    }
+
+    /// Its write side is to be shut down: first the notice that nothing follows is to leave.
+    pub(super) fn says_end(&mut self, cx: &mut Context) {
+        let Some(tls) = &mut self.tls else { return };
+        if tls.session.is_handshaking() {
+            return;
+        }
+        let (_, secure) = lent(&mut self.buffers, &mut self.exchange, cx).secured();
+        let before = secure.wire.queued();
+        secure.wire.append(|wire| tls.session.close(wire));
+        tls.leaving.add(0, secure.wire.queued() - before);
+    }
+
+    /// The client closes its side.
+    pub(super) fn ended(&mut self, cx: &Context) {
+        let is_between = matches!(self.conn.state(), State::Idle | State::Head);
+        if let Some(tls) = &mut self.tls {
+            (tls.has_ended, tls.is_left) = (false, true);
+            tls.ends_between |= is_between;
+        }
+        self.conn.eof(&cx.now);
+    }
+
+    /// What is sent once, without waiting, before its socket is closed: the notice that nothing
+    /// follows. Nothing where that is said, or where not all was sent that should have been.
+    pub fn last_words(&mut self) -> Vec<u8> {
+        let mut words = Vec::new();
+        if self.has_output() || self.is_cut_short() {
+            return words;
+        }
+        let Some(tls) = &mut self.tls else { return words };
+        let is_orderly = match self.conn.wants().close {
+            Some(
+                CloseReason::IdleTimeout
+                | CloseReason::HeadTimeout
+                | CloseReason::Draining
+                | CloseReason::MadeRoom,
+            ) => true,
+            Some(CloseReason::ClientDone | CloseReason::ClientGone) => tls.ends_between,
+            _ => false,
+        };
+        if is_orderly {
+            tls.session.close(&mut words);
+        }
+        words
+    }
+}

@@ -1,0 +1,394 @@
+//! A connection that speaks TLS, with a client of rustls.
+
+use std::fs;
+use std::io::{IoSlice, Read, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use flyball_conn::{Connection, Context, Needs, Order, Peer, Unsealed};
+use flyball_http::CloseReason;
+use flyball_site::Out;
+use flyball_tls::Config;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
+use tempfile::TempDir;
+
+use crate::site::{LAST, REQUEST, accepted_from, needs, perform, site};
+
+/// Most turns of anything here.
+const TURNS_MAX: usize = 10_000;
+
+/// All that is to be sent.
+fn gathered(out: &Out) -> Vec<u8> {
+    let mut slices = [IoSlice::new(&[]); 8];
+    let (count, _) = out.gather(&mut slices);
+    slices[..count].iter().flat_map(|slice| slice.to_vec()).collect()
+}
+
+/// A site over TLS and a client of it, and what lies between them.
+struct Pair {
+    root: TempDir,
+    cx: Context,
+    connection: Connection,
+    client: ClientConnection,
+    /// What the client has read.
+    read: Vec<u8>,
+    /// Most bytes that a call of the server's takes or gives.
+    step: usize,
+    over: Option<CloseReason>,
+}
+
+impl Pair {
+    fn new(version: &'static SupportedProtocolVersion) -> Pair {
+        let CertifiedKey { cert, signing_key } =
+            generate_simple_self_signed(["localhost".to_string()]).unwrap();
+        let (chain, key) = (cert.pem(), signing_key.serialize_pem());
+        let config = Config::of_one(chain.as_bytes(), key.as_bytes()).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(cert.der().clone()).unwrap();
+        let mut provider = default_provider();
+        provider.kx_groups = vec![kx_group::X25519];
+        let clients = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let (root, mut cx) = site();
+        let address = SocketAddr::from(([192, 0, 2, 1], 1));
+        let connection = accepted_from(Peer { address, tls: Some(config) }, &mut cx);
+        let name = "localhost".try_into().unwrap();
+        let mut client = ClientConnection::new(Arc::new(clients), name).unwrap();
+        client.set_buffer_limit(None);
+        let (read, step, over) = (Vec::new(), usize::MAX, None);
+        Pair { root, cx, connection, client, read, step, over }
+    }
+
+    /// What the client has to say.
+    fn said(&mut self) -> Vec<u8> {
+        let mut said = Vec::new();
+        while self.client.wants_write() {
+            self.client.write_tls(&mut said).unwrap();
+        }
+        said
+    }
+
+    /// Drives the server until it waits for its client.
+    fn drive(&mut self) {
+        for _ in 0..TURNS_MAX {
+            let (connection, cx) = (&mut self.connection, &mut self.cx);
+            let mut wanted = Needs::default();
+            connection.go_on(&mut wanted, cx);
+            perform(connection, cx);
+            if needs(connection).again {
+                continue;
+            }
+            if wanted.over.is_some() {
+                self.over = wanted.over;
+                let words = connection.last_words();
+                return self.tell(&words);
+            }
+            if wanted.shut {
+                connection.shut(cx);
+            } else if wanted.write {
+                if let Unsealed::Memory = connection.unsealed() {
+                    connection.seal();
+                }
+                let Some(out) = connection.out() else { continue };
+                let mut bytes = gathered(out);
+                bytes.truncate(self.step);
+                connection.sent(bytes.len() as u64, cx);
+                self.tell(&bytes);
+            } else if !needs(connection).again {
+                connection.rest(cx);
+                return;
+            }
+        }
+        panic!("it goes on for ever");
+    }
+
+    fn tell(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            self.client.read_tls(&mut bytes).unwrap();
+            let _ = self.client.process_new_packets();
+            let _ = self.client.reader().read_to_end(&mut self.read);
+        }
+    }
+
+    /// Gives bytes to the server, in pieces, and drives it.
+    fn give(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() && self.over.is_none() {
+            assert!(
+                needs(&self.connection).read,
+                "it wants no more: {:?}",
+                needs(&self.connection)
+            );
+            let space = self.connection.space(&mut self.cx);
+            let n = rest.len().min(self.step).min(space.len());
+            assert!(n > 0, "input is wanted, and there is no room for it");
+            space[..n].copy_from_slice(&rest[..n]);
+            self.connection.received(n, &mut self.cx);
+            rest = &rest[n..];
+            self.drive();
+        }
+    }
+
+    /// Exchanges what both have to say, until they have said it.
+    fn talk(&mut self) {
+        for _ in 0..8 {
+            let said = self.said();
+            self.give(&said);
+        }
+    }
+
+    fn ask(&mut self, request: &[u8]) {
+        self.client.writer().write_all(request).unwrap();
+        self.talk();
+    }
+
+    fn has_read_the_end(&mut self) -> bool {
+        self.client.process_new_packets().is_ok_and(|state| state.peer_has_closed())
+    }
+}
+
+#[test]
+fn an_answer_comes_however_the_bytes_are_cut() {
+    for version in [&TLS12, &TLS13] {
+        for step in [1, 2, 3, 5, 7, 16, 100, 1000, usize::MAX] {
+            let mut pair = Pair::new(version);
+            pair.step = step;
+            pair.ask(REQUEST);
+            let text = String::from_utf8_lossy(&pair.read).into_owned();
+            assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "step {step}: {text}");
+            assert!(text.ends_with("\r\n\r\nsmall"), "step {step}: {text}");
+            assert_eq!(pair.over, None);
+        }
+    }
+}
+
+#[test]
+fn a_last_answer_ends_with_the_notice_that_nothing_follows() {
+    for step in [1, 13, usize::MAX] {
+        let mut pair = Pair::new(&TLS13);
+        pair.step = step;
+        pair.ask(LAST);
+        assert_eq!(pair.over, Some(CloseReason::Requested));
+        assert!(pair.read.ends_with(b"small") && pair.has_read_the_end());
+    }
+}
+
+#[test]
+fn a_request_and_the_end_at_once_are_answered() {
+    for version in [&TLS12, &TLS13] {
+        let mut pair = Pair::new(version);
+        pair.client.writer().write_all(REQUEST).unwrap();
+        let hello = pair.said();
+        pair.give(&hello);
+        if !pair.client.is_handshaking() {
+            pair.client.send_close_notify();
+        }
+        pair.talk();
+        pair.client.send_close_notify();
+        pair.talk();
+        assert!(pair.read.ends_with(b"small"), "{version:?}");
+        assert_eq!(pair.over, Some(CloseReason::ClientDone));
+    }
+}
+
+#[test]
+fn many_requests_in_one_flight_are_answered_in_order() {
+    for step in [100, usize::MAX] {
+        let mut pair = Pair::new(&TLS13);
+        pair.step = step;
+        pair.ask(&REQUEST.repeat(2000));
+        let answers = String::from_utf8_lossy(&pair.read).matches("HTTP/1.1 200 OK").count();
+        assert_eq!(answers, 2000, "step {step}");
+    }
+}
+
+#[test]
+fn a_head_in_two_records_that_fill_the_input_is_judged() {
+    let mut pair = Pair::new(&TLS13);
+    let head = [&b"GET /small.txt HTTP/1.1\r\nHost: a\r\nX: "[..], &[b'x'; 15_000]].concat();
+    pair.ask(&head);
+    assert!(pair.read.is_empty());
+    pair.ask(&[b'x'; 16_384]);
+    let text = String::from_utf8_lossy(&pair.read).into_owned();
+    assert!(text.starts_with("HTTP/1.1 431 "), "{text}");
+}
+
+#[test]
+fn an_idle_connection_holds_no_buffers_and_its_ticket_waits_for_an_answer() {
+    let mut pair = Pair::new(&TLS13);
+    pair.talk();
+    assert!(!pair.client.is_handshaking());
+    assert_eq!((pair.client.tls13_tickets_received(), pair.connection.out().is_none()), (0, true));
+    assert!(needs(&pair.connection).reads_only());
+    // What it held is there for another.
+    assert!(pair.cx.lend().secure.is_some());
+    pair.ask(REQUEST);
+    assert_eq!(pair.client.tls13_tickets_received(), 1);
+}
+
+#[test]
+fn a_client_that_speaks_in_the_clear_is_told_so() {
+    let mut pair = Pair::new(&TLS13);
+    let space = pair.connection.space(&mut pair.cx);
+    space[..REQUEST.len()].copy_from_slice(REQUEST);
+    pair.connection.received(REQUEST.len(), &mut pair.cx);
+    pair.connection.go_on(&mut Needs::default(), &mut pair.cx);
+    assert!(needs(&pair.connection).write && !needs(&pair.connection).read);
+    let out = pair.connection.out().unwrap();
+    let text = String::from_utf8(gathered(out)).unwrap();
+    let (head, content) = text.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{head}");
+    assert!(head.contains(&format!("Content-Length: {}", content.len())), "{head}");
+    pair.connection.sent(text.len() as u64, &mut pair.cx);
+    assert_eq!(needs(&pair.connection).over, Some(CloseReason::TlsFailed));
+}
+
+#[test]
+fn what_is_none_of_http_ends_without_a_word() {
+    let mut pair = Pair::new(&TLS13);
+    pair.connection.space(&mut pair.cx)[..5].copy_from_slice(&[0x80, 0x2e, 1, 0, 2]);
+    pair.connection.received(5, &mut pair.cx);
+    pair.connection.go_on(&mut Needs::default(), &mut pair.cx);
+    assert_eq!(needs(&pair.connection).over, Some(CloseReason::TlsFailed));
+    assert!(pair.connection.out().is_none() && pair.connection.last_words().is_empty());
+}
+
+#[test]
+fn an_alert_leaves_before_the_end() {
+    for step in [1, usize::MAX] {
+        let mut pair = Pair::new(&TLS13);
+        pair.talk();
+        pair.step = step;
+        pair.client.writer().write_all(REQUEST).unwrap();
+        let mut said = pair.said();
+        *said.last_mut().unwrap() ^= 1;
+        pair.give(&said);
+        assert_eq!(pair.over, Some(CloseReason::TlsFailed));
+        let error = pair.client.process_new_packets().unwrap_err();
+        assert!(error.to_string().contains("BadRecordMac"), "{error}");
+    }
+}
+
+#[test]
+fn a_handshake_has_its_own_time_and_a_head_has_its_time_after_it() {
+    let mut pair = Pair::new(&TLS13);
+    let began_ms = pair.cx.now.ms();
+    let limits = Arc::clone(&pair.cx.limits);
+    assert_eq!(pair.connection.deadline(), began_ms + limits.handshake_ms);
+    let hello = pair.said();
+    pair.give(&hello);
+    pair.cx.now.set(began_ms + 500, 1_000_000);
+    assert_eq!(pair.connection.deadline(), began_ms + limits.handshake_ms);
+    pair.talk();
+    assert_eq!(pair.connection.deadline(), began_ms + 500 + limits.head_ms);
+    pair.cx.now.set(began_ms + 500 + limits.head_ms, 1_000_000);
+    pair.connection.expired(|| 0, &mut pair.cx);
+    pair.drive();
+    assert_eq!(pair.over, Some(CloseReason::HeadTimeout));
+    assert!(pair.has_read_the_end());
+}
+
+#[test]
+fn an_idle_end_is_told() {
+    let mut pair = Pair::new(&TLS13);
+    pair.ask(REQUEST);
+    pair.connection.drain(Order::Stop);
+    pair.connection.expired(|| 0, &mut pair.cx);
+    pair.drive();
+    assert_eq!(pair.over, Some(CloseReason::Draining));
+    assert!(pair.has_read_the_end());
+}
+
+#[test]
+fn a_handshake_that_has_begun_is_finished_when_the_server_stops() {
+    let mut pair = Pair::new(&TLS13);
+    let hello = pair.said();
+    pair.give(&hello);
+    pair.connection.drain(Order::Stop);
+    pair.connection.expired(|| 0, &mut pair.cx);
+    pair.ask(REQUEST);
+    assert!(pair.read.ends_with(b"small") && pair.has_read_the_end());
+    assert_eq!(pair.over, None);
+    // It lingers until its client has read that.
+    pair.client.send_close_notify();
+    pair.talk();
+    assert_eq!(pair.over, Some(CloseReason::Draining));
+}
+
+#[test]
+fn one_that_has_not_begun_ends_at_once() {
+    let mut pair = Pair::new(&TLS13);
+    pair.connection.drain(Order::Stop);
+    pair.connection.expired(|| 0, &mut pair.cx);
+    pair.drive();
+    assert_eq!(pair.over, Some(CloseReason::Draining));
+}
+
+#[test]
+fn a_file_is_sealed_in_pieces_and_in_order() {
+    let body: Vec<u8> = (0..300_000u32).map(|n| (n / 7) as u8).collect();
+    for step in [1000, usize::MAX] {
+        let mut pair = Pair::new(&TLS13);
+        pair.step = step;
+        fs::write(pair.root.path().join("large"), &body).unwrap();
+        pair.client.writer().write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        for _ in 0..4 {
+            let said = pair.said();
+            if !said.is_empty() {
+                pair.give_and_seal(&said, &body);
+            }
+        }
+        let head = pair.read.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
+        assert!(pair.read[head..] == body, "step {step}: {} bytes", pair.read.len() - head);
+    }
+}
+
+impl Pair {
+    /// As `give`, where the pieces of a file are at hand.
+    fn give_and_seal(&mut self, bytes: &[u8], body: &[u8]) {
+        let space = self.connection.space(&mut self.cx);
+        space[..bytes.len()].copy_from_slice(bytes);
+        self.connection.received(bytes.len(), &mut self.cx);
+        for _ in 0..TURNS_MAX {
+            self.drive_to_piece();
+            let piece = match self.connection.unsealed() {
+                Unsealed::File { offset, len, room, .. } => {
+                    let at = usize::try_from(offset).unwrap();
+                    at..at + room.min(usize::try_from(len).unwrap())
+                }
+                _ => return,
+            };
+            let sealed = self.connection.seal_piece(&body[piece.clone()]);
+            assert_eq!(sealed, piece.len());
+        }
+        panic!("it goes on for ever");
+    }
+
+    /// Drives the server until it wants a piece of a file, or waits.
+    fn drive_to_piece(&mut self) {
+        for _ in 0..TURNS_MAX {
+            let (connection, cx) = (&mut self.connection, &mut self.cx);
+            connection.go_on(&mut Needs::default(), cx);
+            perform(connection, cx);
+            connection.go_on(&mut Needs::default(), cx);
+            if let Unsealed::Memory = connection.unsealed() {
+                connection.seal();
+            }
+            let Some(out) = connection.out() else { return };
+            if let Unsealed::File { .. } = connection.unsealed() {
+                return;
+            }
+            let mut bytes = gathered(out);
+            bytes.truncate(self.step);
+            connection.sent(bytes.len() as u64, cx);
+            self.tell(&bytes);
+        }
+        panic!("it goes on for ever");
+    }
+}
