@@ -19,6 +19,7 @@ use crate::end::End;
 use crate::experiment::Trial;
 use crate::kernel::clock;
 use crate::links::Upstreams;
+use crate::renewals::Renewals;
 use crate::settings::{SendMode, Settings};
 use crate::shared_state::SharedState;
 
@@ -69,6 +70,8 @@ pub struct Desk {
     /// What it does of an experiment; nothing in production.
     pub(crate) trial: Option<Box<Trial>>,
     pub(crate) shared: Arc<SharedState>,
+    /// What changes of TLS, where a socket speaks it.
+    pub(crate) renewals: Option<Arc<Renewals>>,
     /// What its worker's threads share of links.
     pub(crate) upstreams: Arc<Upstreams>,
     published: Published,
@@ -185,6 +188,7 @@ impl Desk {
             trial,
             shared: Arc::clone(shared),
             upstreams: Arc::default(),
+            renewals: None,
             published: Published::default(),
             // Settings are those of the fork; what changed since is taken over at the first tick.
             change: 0,
@@ -244,13 +248,17 @@ impl Desk {
     /// Reads the clocks; once per turn of a loop, or after a call that blocked.
     pub fn tick(&mut self) {
         let Context { now, tracer, account, .. } = &mut self.context;
-        now.set(clock::monotonic_ms(), clock::unix_ms());
+        let unix_ms = clock::unix_ms();
+        now.set(clock::monotonic_ms(), unix_ms);
         tracer.refresh(&account.traces, now.ms());
         if let Some(end) = &mut self.end {
             end.look(self.context.now.ms());
         }
         if self.shared.live().change() != self.change {
             self.take_change();
+        }
+        if let Some(renewals) = &self.renewals {
+            renewals.look(unix_ms);
         }
     }
 

@@ -32,6 +32,7 @@ mod overload;
 mod phases;
 mod pool;
 pub mod registry;
+mod renewals;
 pub mod restart;
 pub mod rings;
 mod room;
@@ -53,10 +54,11 @@ pub use flyball_observe::log::{FormatError, LogFormat};
 pub use flyball_sys::sandbox::Violation;
 pub use listener::Listener;
 pub use registry::{ALL, find};
+pub use renewals::Renewals;
 pub use settings::{
     AcceptLimit, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings, CloseAfter,
-    CompletionOrder, Events, Experiment, HelperKind, LogLevel, LogSettings, LoopHabits,
+    CompletionOrder, Events, Experiment, HelperKind, Listen, LogLevel, LogSettings, LoopHabits,
     ResidencyTest, RingSettings, RunningSettings, SandboxMode, SandboxSettings, SendMode, Settings,
-    SpoolSettings, StageSettings, ThreadOrder, WorkOrder,
+    SpoolSettings, StageSettings, ThreadOrder, TicketKeys, TlsSettings, WorkOrder,
 };
 pub use worker::{Order, Report, Worker};

@@ -11,13 +11,14 @@ use flyball_sys::shared::SharedCounters;
 use crate::settings::AcceptLimit;
 
 /// How many limits change in place.
-const LIMITS: usize = 8;
+const LIMITS: usize = 9;
 
 /// They themselves.
 fn words(limits: &mut Limits) -> [&mut u64; LIMITS] {
     let l = limits;
     [
         &mut l.head_ms,
+        &mut l.handshake_ms,
         &mut l.idle_ms,
         &mut l.answer_ms,
         &mut l.send_ms,

@@ -2,6 +2,7 @@
 
 mod experiment;
 mod sandbox;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,6 +24,7 @@ pub use flyball_sys::error_log::Level as LogLevel;
 pub use flyball_sys::mapping::Advice;
 pub use flyball_sys::residency::Test as ResidencyTest;
 pub use sandbox::{SandboxMode, SandboxSettings};
+pub use tls::{Listen, TicketKeys, TlsSettings};
 
 /// Everything a server runs by.
 #[derive(Clone, Debug)]
@@ -30,7 +32,7 @@ pub struct Settings {
     /// Name of the architecture, one of `arch::ALL`; none until one is chosen.
     pub arch: String,
     /// Addresses to listen on.
-    pub listen: Vec<Address>,
+    pub listen: Vec<Listen>,
     /// Worker processes; `None` takes the cgroup quota and the affinity mask.
     pub workers: Option<usize>,
     /// CPUs' worth of time that the server may use, where other numbers are taken from it; `None`
@@ -133,6 +135,8 @@ pub struct Settings {
     pub log: LogSettings,
     /// Who clients are, and what each may take.
     pub clients: ClientSettings,
+    /// TLS.
+    pub tls: TlsSettings,
     /// Limits of each connection.
     pub limits: Limits,
     /// The sites.
@@ -467,6 +471,7 @@ impl Default for Settings {
             bandwidth: None,
             log: LogSettings::default(),
             clients: ClientSettings::default(),
+            tls: TlsSettings::default(),
             limits: Limits::default(),
             sites: Vec::new(),
             caches: CacheSettings::default(),

@@ -1,5 +1,6 @@
 //! What an architecture is given to run: a worker, made by the master before it forked.
 
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,6 +18,7 @@ use crate::kernel::signal::{Signal, Signals};
 use crate::links::Upstreams;
 use crate::listener::Listener;
 use crate::overload::Overload;
+use crate::renewals::Renewals;
 use crate::rings::Rings;
 use crate::settings::Settings;
 use crate::shared_state::SharedState;
@@ -39,12 +41,10 @@ pub struct Worker {
     pub sites: Arc<Sites>,
     /// What all processes of the server share: it counts there.
     pub shared: Arc<SharedState>,
-    /// The first of its blocks; it has one for each of [`Architecture::threads`].
+    /// Its blocks, one for each of [`Architecture::threads`].
     ///
     /// [`Architecture::threads`]: crate::Architecture::threads
-    pub block: usize,
-    /// How many blocks it has.
-    pub threads: usize,
+    pub blocks: Range<usize>,
     /// Its signals; readable when there may be an [`Order`].
     pub signals: Signals,
     /// Most connections it may have open: no more than it has threads for that block.
@@ -59,6 +59,8 @@ pub struct Worker {
     pub rings: Rings,
     /// How it leaves its listening sockets.
     pub leaving: Leaving,
+    /// What changes of TLS, where any of the sockets speaks it.
+    pub renewals: Option<Arc<Renewals>>,
 }
 
 /// How a worker leaves its listening sockets, and tells that it accepts no more.
@@ -90,19 +92,21 @@ impl Worker {
     /// A desk that serves by `service` and counts in block `block` of this worker's.
     pub fn desk_with(&self, service: Service, block: usize) -> Desk {
         let log = RequestLog::new(&self.log);
-        let mut desk = Desk::new(service, &self.settings, &self.shared, self.block + block, log);
+        let mut desk =
+            Desk::new(service, &self.settings, &self.shared, self.blocks.start + block, log);
         desk.sender.chunks = Arc::clone(&self.chunks);
         desk.upstreams = Arc::clone(&self.upstreams);
+        desk.renewals.clone_from(&self.renewals);
         desk.tracer.set_worker(self.index, self.log.slow());
         let Context { service, now, .. } = &mut *desk;
         service.warm(now);
-        let desk = desk.of_process(self.index, self.block);
+        let desk = desk.of_process(self.index, self.blocks.start);
         let (places, shares) = (self.connections_max, self.shares_listeners);
         let overload =
             || Overload::of(desk.account.block, places, &self.listeners, shares, &self.shared);
         self.sites.watch(|| Box::new(overload()));
         if let Some(spool) = self.sites.spool() {
-            spool.share(self.shared.spooled(), self.block);
+            spool.share(self.shared.spooled(), self.blocks.start);
         }
         desk
     }
@@ -135,7 +139,7 @@ impl Worker {
     /// Tells the master that the worker stands and serves from now on: to be called where its loop
     /// is entered, with nothing left before that which may fail.
     pub fn enter_loop(&self) {
-        self.shared.blocks.set_entered(self.block..self.block + self.threads, true);
+        self.shared.blocks.set_entered(self.blocks.clone(), true);
     }
 
     /// The next order, if one came. Never blocks. A stop may follow a retirement. From the first on

@@ -34,6 +34,11 @@ impl ClientSettings {
             Some(name) => forwarded::client_of(request, name, connected, &self.trusted),
         }
     }
+
+    /// Whether a trusted proxy says that the client of a request came by `https`.
+    pub fn says_https(&self, request: &Request<'_>, connected: IpAddr) -> bool {
+        !self.trusted.is_empty() && self.trusts(connected) && forwarded::says_https(request)
+    }
 }
 
 /// Who the client of a request is taken to be.

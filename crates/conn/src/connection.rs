@@ -553,7 +553,10 @@ impl Connection {
         let _masked = cx.tried.masks.map(|mask| mask());
         let Context { clients, service, head, now, tally, log, account, buffers: lender, .. } = cx;
         head.scheme = if self.tls.is_some() { Scheme::Https } else { Scheme::Http };
-        head.client = clients.of(&head.request(input.since(at)), self.client);
+        head.policy = self.tls.as_ref().map(|tls| tls.session.policy());
+        let asked = head.request(input.since(at));
+        let came_by_https = self.tls.is_none() && clients.says_https(&asked, self.client);
+        (head.client, head.came_by_https) = (clients.of(&asked, self.client), came_by_https);
         let began_ns = log.lines.clock_ns();
         let request = head.request(input.since(at));
         traced(&mut self.exchange, |trace| trace.head(&request));

@@ -43,6 +43,28 @@ pub fn client_of(request: &Request<'_>, name: Name, peer: IpAddr, trusted: &[Net
     client
 }
 
+/// Whether the proxy that a request came from says that its own client came by `https`: in the last
+/// element of `Forwarded`, or in `X-Forwarded-Proto`. Who it is must be known to be trusted.
+pub fn says_https(request: &Request<'_>) -> bool {
+    let is_https = |value: &[u8]| value.trim_ascii().eq_ignore_ascii_case(b"https");
+    let last =
+        request.field(b"x-forwarded-proto").and_then(|value| value.rsplit(|b| *b == b',').next());
+    if last.is_some_and(is_https) {
+        return true;
+    }
+    let Some(value) = request.values(Name::Forwarded).next_back() else { return false };
+    let quotes = is_well_quoted(value);
+    let Some(element) = Split::new(value, b',', quotes).last() else { return false };
+    Split::new(element, b';', quotes).any(|pair| {
+        let (name, value) = match pair.iter().position(|byte| *byte == b'=') {
+            Some(at) => (pair[..at].trim_ascii(), pair[at + 1..].trim_ascii()),
+            None => return false,
+        };
+        let value = value.strip_prefix(b"\"").and_then(|v| v.strip_suffix(b"\"")).unwrap_or(value);
+        name.eq_ignore_ascii_case(b"proto") && is_https(value)
+    })
+}
+
 /// Whether each quoted string is the whole value of a parameter, and is closed (RFC 7239, section
 /// 4). If not, a client wrote a quote to hide what a proxy appends, and quotes mean nothing.
 fn is_well_quoted(value: &[u8]) -> bool {

@@ -152,6 +152,10 @@ pub struct Head {
     /// The address of the client, which the driver puts here too. Never an IPv4 address mapped into
     /// IPv6.
     pub client: IpAddr,
+    /// By which policy of TLS the connection was made, by its number; the driver puts it here too.
+    pub policy: Option<usize>,
+    /// Whether a trusted proxy says that its client came by `https`, as the driver knows.
+    pub came_by_https: bool,
     pub(crate) fields: Lines,
 }
 
@@ -171,6 +175,8 @@ impl Default for Head {
             authority: Span::default(),
             scheme: Scheme::Http,
             client: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            policy: None,
+            came_by_https: false,
             fields: Lines::default(),
         }
     }

@@ -59,6 +59,16 @@ impl<'a> Request<'a> {
         self.head.scheme
     }
 
+    /// By which policy of TLS the connection was made, by its number; `None` in the clear.
+    pub fn policy(&self) -> Option<usize> {
+        self.head.policy
+    }
+
+    /// Whether a trusted proxy says that its client came by `https`.
+    pub fn came_by_https(&self) -> bool {
+        self.head.came_by_https
+    }
+
     /// The host without its port; empty when the request names none.
     pub fn host(&self) -> &'a [u8] {
         self.head.host.of(self.text)
@@ -138,6 +148,7 @@ impl<'a> Request<'a> {
         }
         let mut owned = draft.done()?;
         (owned.head.client, owned.head.scheme) = (self.client(), self.scheme());
+        (owned.head.policy, owned.head.came_by_https) = (self.policy(), self.came_by_https());
         Some(owned)
     }
 

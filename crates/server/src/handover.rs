@@ -5,7 +5,7 @@
 //! and one end of a pair of message sockets open, and says which is which in the environment:
 //!
 //! ```text
-//! FLYBALL_HANDOVER=1 ready=5 admin=6 127.0.0.1:80=7,8 [::]:80=9
+//! FLYBALL_HANDOVER=1 ready=5 admin=6 tickets=10 127.0.0.1:80=7,8 [::]:80=9
 //! ```
 //!
 //! The first word is the version of the format. `ready` is the descriptor of the pair; the others
@@ -18,6 +18,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use flyball_sys::channel::Channel;
 use flyball_sys::inherit;
 use flyball_sys::net::{self, Address};
+
+use crate::tls::Roots;
 
 /// The variable that names what is handed over.
 pub(crate) const VARIABLE: &str = "FLYBALL_HANDOVER";
@@ -54,6 +56,8 @@ pub(crate) struct Inherited {
     pub(crate) listening: Vec<(Address, Vec<OwnedFd>)>,
     /// Whether the sockets are lent: their owner goes on listening when the server ends.
     pub(crate) is_lent: bool,
+    /// The roots of tickets of the master before.
+    pub(crate) roots: Roots,
 }
 
 impl Inherited {
@@ -111,6 +115,7 @@ fn parse(told: &str) -> Result<Inherited, String> {
         match name {
             "ready" => inherited.before = Some(Channel::from_fd(take(numbers)?)),
             "admin" => inherited.admin = Some(take(numbers)?),
+            "tickets" => inherited.roots = Roots::read(take(numbers)?),
             address => {
                 let address = address.parse().map_err(|_| format!("{address:?} is no address"))?;
                 let sockets = numbers.split(',').map(take).collect::<Result<_, _>>()?;
@@ -125,11 +130,15 @@ fn parse(told: &str) -> Result<Inherited, String> {
 pub(crate) fn describe<'a>(
     ready: BorrowedFd<'_>,
     admin: Option<&OwnedFd>,
+    tickets: Option<&OwnedFd>,
     listening: impl Iterator<Item = (Address, Vec<&'a OwnedFd>)>,
 ) -> String {
     let mut told = format!("{VERSION} ready={}", ready.as_raw_fd());
     if let Some(admin) = admin {
         told += &format!(" admin={}", admin.as_raw_fd());
+    }
+    if let Some(tickets) = tickets {
+        told += &format!(" tickets={}", tickets.as_raw_fd());
     }
     for (address, sockets) in listening {
         let numbers: Vec<String> =
@@ -153,7 +162,7 @@ mod tests {
     fn what_is_handed_over_arrives() {
         let (ready, one, other) = (socket(), socket(), socket());
         let address: Address = "[::1]:80".parse().unwrap();
-        let told = describe(ready.as_fd(), None, [(address, vec![&one, &other])].into_iter());
+        let told = describe(ready.as_fd(), None, None, [(address, vec![&one, &other])].into_iter());
         // As after an exec, no value of this process owns them any more.
         let numbers = [ready, one, other].map(IntoRawFd::into_raw_fd);
         let inherited = parse(&told).unwrap();

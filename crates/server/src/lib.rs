@@ -19,6 +19,7 @@ mod spawner;
 mod spool;
 mod supervise;
 mod surroundings;
+mod tls;
 mod warnings;
 
 pub use configuration::{Changes, Configuration};

@@ -6,11 +6,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_arch::settings::Settings;
+use flyball_arch::settings::{Listen, Settings};
 use flyball_arch::share::{Share, cpu_of_worker};
 use flyball_arch::worker::BLOCKING_TICK_MS;
 use flyball_arch::{Architecture, Listener};
 use flyball_sys::net::{self, Address, ListenOptions};
+
+use crate::tls::Tls;
 
 /// Seconds for which the kernel holds back a connection that sends nothing.
 const DEFER_ACCEPT_S: u32 = 5;
@@ -31,6 +33,8 @@ struct Bound {
     sockets: Vec<Arc<OwnedFd>>,
     /// They were made by the process that started this one.
     is_given: bool,
+    /// Clients speak TLS there.
+    tls: bool,
 }
 
 /// The listening sockets of a server.
@@ -57,7 +61,7 @@ impl Listening {
             let sockets: Vec<_> = sockets.into_iter().map(Arc::new).collect();
             let first = sockets.first()?;
             let address = net::local_address(&**first).unwrap_or(asked);
-            Some(Bound { asked, address, sockets, is_given: true })
+            Some(Bound { asked, address, sockets, is_given: true, tls: false })
         };
         let bound = inherited.into_iter().filter_map(known).collect();
         Listening { bound, left: Vec::new() }.rebound(settings)
@@ -83,13 +87,14 @@ impl Listening {
     pub(crate) fn rebound(&self, settings: &Settings) -> Result<Listening, String> {
         let mut known: Vec<&Bound> = self.bound.iter().chain(&self.left).collect();
         let mut bound = Vec::new();
-        for asked in &settings.listen {
+        for Listen { address: asked, tls } in &settings.listen {
             let is_it = |bound: &&Bound| bound.asked == *asked || bound.address == *asked;
             let place = known.iter().position(is_it);
-            bound.push(match place {
+            let found = match place {
                 Some(at) => known.remove(at).clone(),
                 None => bind_address(*asked, settings.running.port_tries)?,
-            });
+            };
+            bound.push(Bound { tls: *tls, ..found });
         }
         let left = known.into_iter().cloned().collect();
         Ok(Listening { bound, left })
@@ -124,6 +129,17 @@ impl Listening {
     /// The addresses, with the ports that were found.
     pub(crate) fn addresses(&self) -> Vec<Address> {
         self.bound.iter().map(|bound| bound.address).collect()
+    }
+
+    /// The same, with what is spoken there.
+    pub(crate) fn listens(&self) -> Vec<Listen> {
+        let listens = |bound: &Bound| Listen { address: bound.address, tls: bound.tls };
+        self.bound.iter().map(listens).collect()
+    }
+
+    /// The first port at which clients speak TLS, if they do at any.
+    pub(crate) fn tls_port(&self) -> Option<u16> {
+        self.bound.iter().find(|bound| bound.tls).map(|bound| bound.address.port())
     }
 
     /// Every socket there is.
@@ -187,6 +203,7 @@ impl Listening {
         settings: &Settings,
         index: usize,
         workers: usize,
+        tls: Option<&Tls>,
     ) -> Vec<Listener> {
         let by_address = settings.by_address && architecture.honours(BY_ADDRESS);
         let sockets = self.bound.iter().enumerate().flat_map(|(number, bound)| {
@@ -196,9 +213,11 @@ impl Listening {
                 let own = share.is_some_and(|share| share.reads_of(at, of));
                 architecture.sockets_are_shared() || own
             };
-            bound.sockets.iter().enumerate().filter(move |(at, _)| own(*at))
+            let spoken = tls.filter(|_| bound.tls).and_then(|tls| tls.at(bound.address).ok());
+            let sockets = bound.sockets.iter().enumerate().filter(move |(at, _)| own(*at));
+            sockets.map(move |(_, socket)| Listener::new(Arc::clone(socket), spoken.clone()))
         });
-        sockets.map(|(_, socket)| Listener::new(Arc::clone(socket), None)).collect()
+        sockets.collect()
     }
 }
 
@@ -228,7 +247,7 @@ fn bind_address(asked: Address, tries: u16) -> Result<Bound, String> {
     let fail = |error: &io::Error| format!("cannot listen on {asked}: {}", explain(error));
     let first = bind_first_free(asked, tries).map_err(|error| fail(&error))?;
     let address = net::local_address(&first).map_err(|error| fail(&error))?;
-    Ok(Bound { asked, address, sockets: vec![Arc::new(first)], is_given: false })
+    Ok(Bound { asked, address, sockets: vec![Arc::new(first)], is_given: false, tls: false })
 }
 
 fn bind_first_free(address: Address, tries: u16) -> io::Result<OwnedFd> {

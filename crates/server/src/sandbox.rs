@@ -110,6 +110,8 @@ pub(crate) struct Confinement {
     identity: Option<Identity>,
     kernel: Kernel,
     violation: Violation,
+    /// Its memory, and that of its children, holds private keys.
+    hides_memory: bool,
 }
 
 impl Confinement {
@@ -135,7 +137,9 @@ impl Confinement {
         let identity = identity(sandbox).map_err(|why| settings.blame("user", why))?;
         // Found out from files that workers may not open, and kept for them.
         let _ = (Probe::here(), stacks_max());
-        Ok(Confinement { mode: sandbox.mode, identity, kernel, violation: violation(sandbox) })
+        let (mode, violation) = (sandbox.mode, violation(sandbox));
+        let hides_memory = settings.listen.iter().any(|listen| listen.tls);
+        Ok(Confinement { mode, identity, kernel, violation, hides_memory })
     }
 
     /// What is left undone, for the operator.
@@ -220,7 +224,7 @@ impl Confinement {
         let base = self.sandbox(parent);
         if self.mode == SandboxMode::Off && base.identity.is_none() && !matches!(part, Part::Admin)
         {
-            return Ok(());
+            return if self.hides_memory { process::hide_memory() } else { Ok(()) };
         }
         match part {
             Part::Worker(architecture) => {
@@ -296,6 +300,7 @@ impl Confinement {
             calls: None,
             violation: self.violation,
             kernel: self.kernel,
+            hides_memory: self.hides_memory,
             parent,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flyball_arch::Architecture;
 use flyball_arch::descriptors::bound_files;
-use flyball_arch::settings::{AdminAddress, RunningSettings, Settings};
+use flyball_arch::settings::{AdminAddress, Listen, RunningSettings, Settings};
 use flyball_observe::log::{self, Appender};
 use flyball_site::{Earlier, Sites};
 use flyball_sys::channel::Channel;
@@ -19,6 +19,7 @@ use crate::handover::Inherited;
 use crate::listening::{Listening, explain};
 use crate::sandbox::Confinement;
 use crate::spawner::Spawner;
+use crate::tls::{Roots, Tls};
 use crate::{spool, surroundings, warnings};
 
 /// A server that is bound and may be run.
@@ -48,6 +49,8 @@ pub(crate) struct Setup {
     pub(crate) appender: Option<Arc<Appender>>,
     /// What children of the master give up.
     pub(crate) confinement: Confinement,
+    /// What is spoken by where an address speaks TLS, if any does.
+    pub(crate) tls: Option<Tls>,
 }
 
 impl Setup {
@@ -59,6 +62,7 @@ impl Setup {
         architecture: &'static dyn Architecture,
         mut settings: Settings,
         earlier: Earlier<'_>,
+        roots: &Roots,
     ) -> Result<Setup, String> {
         derive(&mut settings);
         // How many workers there are, and what each may use, is decided here for good.
@@ -71,9 +75,11 @@ impl Setup {
         }
         let confinement = Confinement::new(architecture, &settings)?;
         confinement.check()?;
+        let tls = Tls::open(&settings, roots)?;
         let mut sites = Sites::open_after(earlier, &settings.sites, &confinement.rights())
             .map_err(|error| error.to_string())?;
         spool::open(&settings, &confinement, &mut sites);
+        tls.iter().for_each(|tls| tls.tell(&settings, &mut sites));
         let appender = log::open(&settings.access_log, &settings.log)
             .map_err(|(key, why)| settings.blame(key, why))?;
         if let Some(experiment) = &mut settings.experiment {
@@ -86,6 +92,7 @@ impl Setup {
             sites: Arc::new(sites),
             appender: appender.map(Arc::new),
             confinement,
+            tls,
         })
     }
 
@@ -96,8 +103,9 @@ impl Setup {
     /// When the rights of the workers' user cannot be taken, or descriptors are out.
     pub(crate) fn with_roots_of_now(&self) -> Result<Setup, String> {
         let (sites, rights) = (&self.settings.sites, self.confinement.rights());
-        let sites = Sites::open_after(Earlier::Same(&self.sites), sites, &rights)
+        let mut sites = Sites::open_after(Earlier::Same(&self.sites), sites, &rights)
             .map_err(|error| error.to_string())?;
+        self.tls.iter().for_each(|tls| tls.tell(&self.settings, &mut sites));
         Ok(Setup { sites: Arc::new(sites), ..self.clone() })
     }
 
@@ -127,8 +135,8 @@ impl Server {
     ) -> Result<Server, String> {
         // First, while the numbers of descriptors mean what the parent process says.
         let inherited = Inherited::of_process()?;
-        let setup = Setup::open(architecture, settings, Earlier::Nothing)?;
-        let Inherited { before, admin, listening, is_lent } = inherited;
+        let Inherited { before, admin, listening, is_lent, roots } = inherited;
+        let setup = Setup::open(architecture, settings, Earlier::Nothing, &roots)?;
         let mut listening = Listening::bind(&setup.settings, listening)?;
         if before.is_none() {
             listening.prepare(architecture, &setup.settings)?;
@@ -171,6 +179,7 @@ impl Server {
         let mut sites = Sites::open(&settings.sites, &confinement.rights())
             .map_err(|error| error.to_string())?;
         spool::open(&settings, &confinement, &mut sites);
+        let tls = Tls::open(&settings, &Roots::default())?;
         let lacks = surroundings::lacks(&settings);
         let mut warnings: Vec<String> =
             lacks.iter().map(|lack| settings.blame(lack.key, &lack.why)).collect();
@@ -179,12 +188,18 @@ impl Server {
             warnings.push(settings.blame("arch", why));
         }
         warnings.extend(warnings::all(architecture, &settings, &sites, &confinement));
+        warnings.extend(tls.iter().flat_map(Tls::warnings).cloned());
         Ok(warnings)
     }
 
     /// The addresses that are listened on, with the ports that were found.
     pub fn addresses(&self) -> Vec<Address> {
         self.listening.addresses()
+    }
+
+    /// The same, with what is spoken there.
+    pub fn listens(&self) -> Vec<Listen> {
+        self.listening.listens()
     }
 
     /// The user that workers become, when it is another than that of the master.
@@ -204,8 +219,9 @@ impl Server {
 
     /// What is not as asked for, for the operator.
     pub fn warnings(&self) -> Vec<String> {
-        let Setup { architecture, settings, sites, confinement, .. } = &self.setup;
+        let Setup { architecture, settings, sites, confinement, tls, .. } = &self.setup;
         let mut warnings = warnings::all(*architecture, settings, sites, confinement);
+        warnings.extend(tls.iter().flat_map(Tls::warnings).cloned());
         if self.is_lent {
             warnings.extend(self.listening.unlisted().iter().map(|address| {
                 format!("a socket for {address} was handed over, which `listen` does not list")

@@ -7,6 +7,7 @@
 //! old one leaves the listening sockets, connections wait in the accept queue for a moment, and
 //! the new one takes them while the old one finishes what it has.
 
+mod certificates;
 mod change;
 mod children;
 mod commands;
@@ -39,6 +40,7 @@ use roots::RootWatch;
 use upgrade::{READY_AFTER_MS, Upgrade};
 
 use crate::server::{Server, Setup};
+use crate::tls::Tls;
 
 /// Time beyond the drain deadline after which workers are killed: as much as they may put it off,
 /// and a while.
@@ -215,6 +217,7 @@ impl Master {
         self.kill_overdue();
         self.restart_due();
         self.look_at_roots();
+        self.look_at_certificates();
         self.due.is_behind = self.hand_ends_over();
         self.notifier.alive();
     }
@@ -283,6 +286,7 @@ impl Master {
             self.ready_at_ms().filter(|_| !self.is_ready),
             Some(look_ms).filter(|_| !self.generation.has_entered || self.due.is_behind),
             Some(self.root_watch.due_ms()),
+            self.server.setup.tls.as_ref().map(Tls::look_ms),
         ]);
         let now_ms = clock::monotonic_ms();
         let timeout = due

@@ -48,6 +48,7 @@ pub mod simulate;
 mod source;
 mod steps;
 mod store;
+mod tls_settings;
 mod translate;
 mod variant;
 
@@ -72,3 +73,4 @@ pub use shared::SharedCaches;
 pub use shared_table::SharedTable;
 pub use source::Piece;
 pub use steps::Steps;
+pub use tls_settings::{CertificateFiles, CertificateSource, ClientFiles, TlsSettings};

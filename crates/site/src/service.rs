@@ -60,6 +60,7 @@ mod responder;
 mod running;
 mod sent_files;
 mod shown;
+mod transport;
 mod urls;
 
 use ahead::Ahead;
@@ -70,6 +71,7 @@ pub(crate) use modules::FilePart;
 use modules::ModuleScratch;
 pub use moved_roots::MovedRoots;
 pub use responder::{Responder, Role, Wants};
+use transport::{Passage, Transports};
 use urls::{Asker, Verdict, carried, takes_path};
 
 /// Marks in the key of a file's entry, which are no numbers of rules.
@@ -105,6 +107,8 @@ pub enum Lookup<'a> {
 pub struct Sites {
     hosts: Hosts,
     sites: Vec<Site>,
+    /// How they are asked over TLS.
+    transports: Transports,
     /// The modules of all of them.
     modules: Vec<Arc<Mounted>>,
     /// Whether any of them is not for everybody.
@@ -196,6 +200,7 @@ impl Sites {
         Ok(Sites {
             hosts,
             sites,
+            transports: Transports::default(),
             modules,
             has_restrictions,
             load,
@@ -390,6 +395,13 @@ impl Service {
         let Some(site) = site else {
             return self.refuse(&request, Status::MISDIRECTED_REQUEST);
         };
+        match self.sites.transports.passage(site, &request) {
+            Passage::Free => {}
+            Passage::Redirect => return self.redirect_to_https(&request),
+            Passage::Misdirected => {
+                return self.refuse(&request, Status::MISDIRECTED_REQUEST);
+            }
+        }
         if let Some(access) = &self.sites.sites[site].access {
             match access.check(&request, &mut self.scratch, now.ms()) {
                 Check::Pass => {}

@@ -10,6 +10,7 @@ use crate::backend_settings::{CgiSettings, ResponderSettings};
 use crate::compress::CompressSettings;
 use crate::modules::{ModuleSettings, Takes};
 use crate::routes::{Asked, RouteSettings};
+use crate::tls_settings::TlsSettings;
 
 /// One site: which hosts it answers to and where its files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub struct SiteSettings {
     pub fastcgi: Vec<ResponderSettings>,
     /// Servers that answer and speak SCGI.
     pub scgi: Vec<ResponderSettings>,
+    /// How it is served by TLS.
+    pub tls: TlsSettings,
 }
 
 impl SiteSettings {
@@ -173,6 +176,7 @@ impl Default for SiteSettings {
             cgi: Vec::new(),
             fastcgi: Vec::new(),
             scgi: Vec::new(),
+            tls: TlsSettings::default(),
             modules: Vec::new(),
         }
     }

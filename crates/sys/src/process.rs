@@ -286,6 +286,16 @@ pub fn die_with_parent(parent: i32) -> io::Result<()> {
     Ok(())
 }
 
+/// Keeps other processes of the same user from this one's memory, which holds secrets, and the
+/// kernel from writing it to a file (PR_SET_DUMPABLE in prctl(2)).
+///
+/// # Errors
+/// Never on Linux, in practice.
+pub fn hide_memory() -> io::Result<()> {
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
+    Ok(())
+}
+
 /// Asks the kernel to kill this process when its parent dies.
 ///
 /// # Errors

@@ -106,6 +106,7 @@ impl Launch {
             ended: None,
             errors,
             address: ([0, 0, 0, 0], 0).into(),
+            secure: None,
             admin: None,
             workers: 0,
             directory,
@@ -210,6 +211,7 @@ pub struct Server {
     ended: Option<ExitStatus>,
     errors: PathBuf,
     address: SocketAddr,
+    secure: Option<SocketAddr>,
     admin: Option<SocketAddr>,
     workers: usize,
     directory: TempDir,
@@ -273,6 +275,14 @@ impl Server {
         String::from_utf8_lossy(&fs::read(&self.errors).unwrap_or_default()).into_owned()
     }
 
+    /// Where clients speak TLS.
+    ///
+    /// # Panics
+    /// When they do so at no address.
+    pub fn secure(&self) -> SocketAddr {
+        self.secure.expect("an address that speaks TLS")
+    }
+
     /// # Panics
     /// When something in the server has panicked.
     #[track_caller]
@@ -331,7 +341,9 @@ impl Server {
                 let code = self.end().and_then(|status| status.code());
                 return Err(Refused { code, errors: self.errors() });
             };
-            if let Some((_, url)) = line.split_once("  at ") {
+            if let Some((_, url)) = line.split_once("  at https") {
+                self.secure = Some(address_of(&format!("http{url}")));
+            } else if let Some((_, url)) = line.split_once("  at ") {
                 self.address = address_of(url);
             } else if let Some((_, url)) = line.split_once("  status at ") {
                 self.admin = Some(address_of(url));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use aws_lc_rs::digest::{Context, SHA256};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, WantsServerCert, WebPkiClientVerifier};
 use rustls::time_provider::TimeProvider;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ConfigBuilder, RootCertStore, ServerConfig, SupportedProtocolVersion, WantsVerifier};
@@ -281,8 +281,7 @@ fn with_clients(
     builder: ConfigBuilder<ServerConfig, WantsVerifier>,
     clients: Option<&ClientAuth>,
     provider: Arc<CryptoProvider>,
-) -> Result<ConfigBuilder<ServerConfig, rustls::server::WantsServerCert>, Box<dyn std::error::Error>>
-{
+) -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, Box<dyn std::error::Error>> {
     let Some(clients) = clients else { return Ok(builder.with_no_client_auth()) };
     let mut roots = RootCertStore::empty();
     for root in &clients.roots {

@@ -136,6 +136,7 @@ const PRODUCT: &[Allowed] = &[
             ("flyball-observe", "what the admin process tells, and the log process"),
             ("flyball-site", "sites, which are opened before the first fork"),
             ("flyball-sys", "processes, signals, sockets and rights"),
+            ("flyball-tls", "certificates, which are read before the first fork"),
             ("bytes", "answers of the admin process"),
             ("serde_json", "the JSON of /status"),
         ],

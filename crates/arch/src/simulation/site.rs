@@ -132,13 +132,13 @@ pub(super) fn worker(settings: Settings, blocks: usize) -> (Worker, Arc<OwnedFd>
         upstreams: Upstreams::of(&sites, None),
         sites,
         shared: Arc::new(SharedState::new(blocks).expect("memory is left")),
-        block: 0,
-        threads: blocks,
+        blocks: 0..blocks,
         signals: Signals::block().expect("descriptors are left"),
         connections_max: 100,
         log: LogSender::off(),
         rings: Rings::default(),
         leaving: Leaving::default(),
+        renewals: None,
     };
     (worker, listener)
 }

@@ -1,11 +1,11 @@
 //! `flyball serve`: binds, says where, and serves until told to stop.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::process::ExitCode;
 
 use flyball::configuration::CommandLine;
 use flyball::settings::Typed;
-use flyball_arch::{AdminAddress, Settings};
+use flyball_arch::{AdminAddress, Listen, Settings};
 use flyball_server::Server;
 use flyball_site::SiteSettings;
 use flyball_sys::error_log::{self, Level};
@@ -52,9 +52,9 @@ fn banner(
     admin: Option<&AdminAddress>,
 ) -> String {
     let mut lines: Vec<String> = served.iter().map(|what| format!("serving {what}")).collect();
-    lines.extend(server.addresses().iter().map(|address| format!("  at {}", url(*address))));
+    lines.extend(server.listens().into_iter().map(|listen| format!("  at {}", url(listen))));
     match (server.admin_address(), admin) {
-        (Some(address), _) => lines.push(format!("  status at {}status", url(address))),
+        (Some(address), _) => lines.push(format!("  status at {}status", url(address.into()))),
         (None, Some(AdminAddress::Unix(path))) => {
             lines.push(format!("  status on unix:{}", path.display()));
         }
@@ -76,14 +76,15 @@ fn served(site: &SiteSettings) -> String {
 }
 
 /// An address as something to click on; one that stands for all of them shows as localhost.
-fn url(address: SocketAddr) -> String {
+fn url(Listen { address, tls }: Listen) -> String {
+    let (scheme, usual) = if tls { ("https", 443) } else { ("http", 80) };
     let host = match address.ip() {
         ip if ip.is_unspecified() => "localhost".to_string(),
         IpAddr::V6(ip) => format!("[{ip}]"),
         ip => ip.to_string(),
     };
     match address.port() {
-        80 => format!("http://{host}/"),
-        port => format!("http://{host}:{port}/"),
+        port if port == usual => format!("{scheme}://{host}/"),
+        port => format!("{scheme}://{host}:{port}/"),
     }
 }

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use flyball_arch::{AccessLog, AdminAddress};
+use flyball_arch::{AccessLog, AdminAddress, Listen};
 use flyball_sys::net::Address;
 
 /// What an address may look like, for help and errors.
@@ -24,6 +24,16 @@ pub(super) fn address(text: &str) -> Option<Address> {
         return port(after).map(|port| (Ipv4Addr::LOCALHOST, port).into());
     }
     text.parse::<SocketAddr>().ok()
+}
+
+/// An address to listen on, with `https://` before it where clients speak TLS; `http://` says what is
+/// so without it.
+pub(super) fn listen(text: &str) -> Option<Listen> {
+    let (tls, rest) = match text.strip_prefix("https://") {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix("http://").unwrap_or(text)),
+    };
+    address(rest.strip_suffix('/').unwrap_or(rest)).map(|address| Listen { address, tls })
 }
 
 /// Where `/status` and `/metrics` are served: an address, or `unix:` and a path, which starts from
@@ -100,6 +110,23 @@ mod tests {
             "1.2.3.4:70000",
         ] {
             assert_eq!(address(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_to_listen_on_says_what_is_spoken_there() {
+        let shown = |text| listen(text).map(|listen| listen.to_string());
+        for (text, shows) in [
+            (":443", "[::]:443"),
+            ("http://127.0.0.1:80", "127.0.0.1:80"),
+            ("https://:443", "https://[::]:443"),
+            ("https://[::1]:443/", "https://[::1]:443"),
+            ("https://localhost:8443", "https://127.0.0.1:8443"),
+        ] {
+            assert_eq!(shown(text).as_deref(), Some(shows), "{text}");
+        }
+        for text in ["https://", "https:443", "ftp://:21", "https://https://:443", "HTTPS://:443"] {
+            assert_eq!(listen(text), None, "{text}");
         }
     }
 

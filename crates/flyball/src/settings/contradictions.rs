@@ -15,6 +15,7 @@ type Fault = (&'static str, String);
 pub(super) fn of_server(settings: &Settings) -> Vec<Fault> {
     let mut faults = Vec::new();
     clients(settings, &mut faults);
+    browsers(settings, &mut faults);
     logs(settings, &mut faults);
     caches(settings, &mut faults);
     // A default gives way to what is written.
@@ -41,6 +42,15 @@ fn clients(settings: &Settings, faults: &mut Vec<Fault>) {
     if clients.requests_burst.is_some() && clients.requests_per_address.is_none() {
         let why = "limits nothing without limit.requests-per-address; set that too";
         faults.push(("limit.requests-burst", why.to_owned()));
+    }
+}
+
+/// What is sent in the clear must not tell browsers to come by https alone (RFC 6797, section 7.2).
+fn browsers(settings: &Settings, faults: &mut Vec<Fault>) {
+    let tls = &settings.tls.of_sites;
+    if tls.hsts_s.is_some() && !tls.redirects_http {
+        let why = "would be told in the clear too; it needs tls.redirect-http";
+        faults.push(("tls.hsts", why.to_owned()));
     }
 }
 

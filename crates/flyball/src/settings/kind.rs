@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use flyball_arch::{AcceptLimit, AccessLog, AdminAddress, FormatError, LogFormat};
+use flyball_arch::{AcceptLimit, AccessLog, AdminAddress, FormatError, Listen, LogFormat};
 use flyball_http::coding::Coding;
 use flyball_site::{FILTERS, routes};
-use flyball_sys::net::Address;
 
 use super::raw::Raw;
 use super::suggest::nearest;
@@ -95,7 +94,7 @@ pub enum Kind<T: 'static> {
     /// A list of addresses, at least one.
     Addresses {
         /// Stores them.
-        set: fn(&mut T, Vec<Address>),
+        set: fn(&mut T, Vec<Listen>),
     },
     /// A fraction, a number or `inf`.
     Limit {
@@ -292,7 +291,9 @@ impl<T> Kind<T> {
                 let names = FILTERS.iter().map(|filter| filter.name.to_owned());
                 format!("a list, each item {}", one_of(names))
             }
-            Kind::Addresses { .. } => format!("{}, or a list of them", address::ADDRESS),
+            Kind::Addresses { .. } => {
+                format!("{}, perhaps with https:// before it, or a list of them", address::ADDRESS)
+            }
             Kind::Limit { .. } => AcceptLimit::FORM.into(),
             Kind::Admin { .. } => format!("{}, or unix:PATH", address::ADDRESS),
             Kind::Log { .. } => "a path, or -".into(),
@@ -349,13 +350,13 @@ fn coding_of(item: &Raw) -> Option<Coding> {
     FILTERS.iter().position(|filter| filter.name == name).and_then(Coding::at)
 }
 
-fn addresses(raw: &Raw) -> Option<Vec<Address>> {
-    let addresses: Option<Vec<Address>> = raw.items().iter().map(address_of).collect();
+fn addresses(raw: &Raw) -> Option<Vec<Listen>> {
+    let addresses: Option<Vec<Listen>> = raw.items().iter().map(address_of).collect();
     addresses.filter(|addresses| !addresses.is_empty())
 }
 
-fn address_of(item: &Raw) -> Option<Address> {
-    address::address(item.number()?)
+fn address_of(item: &Raw) -> Option<Listen> {
+    address::listen(item.number()?)
 }
 
 /// The field of a format that there is none of.

@@ -12,6 +12,7 @@ mod access_files;
 mod address;
 mod architectures;
 mod backends;
+mod certificates;
 mod clients;
 mod compress;
 mod contradictions;
@@ -45,6 +46,7 @@ mod suggest;
 mod table;
 mod task;
 mod text;
+mod tls;
 mod typed;
 
 pub use address::admin_address;

@@ -253,6 +253,21 @@ pub(super) const ROWS: &[Setting] = &[
         ..Setting::ROW
     },
     Setting {
+        key: "timeout.handshake",
+        task: Task::Limits,
+        kind: Kind::Duration {
+            least_ms: 1,
+            most_ms: TIME_MS_MAX,
+            set: |s, ms| s.limits.handshake_ms = ms,
+        },
+        default: Some("10s"),
+        doc: "Time for the handshake of TLS",
+        more: "Per connection. It counts from accept; then the time of `timeout.head` begins.",
+        source: "RFC 8446 section 4",
+        changes: Changes::InPlace,
+        ..Setting::ROW
+    },
+    Setting {
         key: "timeout.idle",
         task: Task::Limits,
         kind: Kind::Duration {

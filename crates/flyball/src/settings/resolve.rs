@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use flyball_arch::registry::DEFAULT;
-use flyball_arch::{AdminAddress, Settings};
+use flyball_arch::{AdminAddress, Settings, TicketKeys};
 use flyball_site::SiteSettings;
 use flyball_site::hosts::local_names;
 use flyball_site::modules::ModuleSettings;
@@ -24,7 +24,7 @@ use super::site::{SITE_SETTINGS, SITE_TABLES};
 use super::suggest::nearest;
 use super::table::{Setting, find, has_keys_beneath, keys_beneath};
 use super::typed::{Typed, TypedSite, TypedTable, Written};
-use super::{access_files, contradictions, duplicates, moved, secret_files};
+use super::{access_files, certificates, contradictions, duplicates, moved, secret_files};
 
 /// The port on 127.0.0.1 that is listened on when no address is given.
 pub const PORT: u16 = 8080;
@@ -62,8 +62,13 @@ pub fn resolve_in(
     let origins = resolver.values(&SERVER, &typed.values, &mut settings);
     resolver.architecture(&settings.arch, &origins, arch_names);
     if settings.listen.is_empty() {
-        settings.listen = vec![Address::from(([127, 0, 0, 1], PORT))];
+        settings.listen = vec![Address::from(([127, 0, 0, 1], PORT)).into()];
         settings.running.port_tries = PORT_TRIES;
+    }
+    if let (TicketKeys::File(path), Some(origin)) =
+        (&mut settings.tls.tickets, origins.get("tls.tickets"))
+    {
+        *path = absolute(origin.base()).join(&*path);
     }
     resolver.addresses(&settings, &origins);
     settings.given = origins.keys.iter().map(|(key, origin)| (*key, origin.lead(key))).collect();
@@ -143,15 +148,16 @@ impl Resolver<'_> {
 
     /// One address cannot be bound twice. Port 0 is a new port each time.
     fn addresses(&mut self, settings: &Settings, origins: &Origins) {
-        for (i, address) in settings.listen.iter().enumerate() {
-            if address.port() != 0 && settings.listen[..i].contains(address) {
+        let addresses: Vec<Address> = settings.listen.iter().map(|one| one.address).collect();
+        for (i, address) in addresses.iter().enumerate() {
+            if address.port() != 0 && addresses[..i].contains(address) {
                 let why = format!("{address} is listed twice");
                 self.errors.push(wrong("listen", &address.to_string(), why, origins));
             }
         }
         if let Some(AdminAddress::Tcp(admin)) = &settings.admin
             && admin.port() != 0
-            && settings.listen.contains(admin)
+            && addresses.contains(admin)
         {
             let why = format!("{admin} is an address of `listen` too");
             self.errors.push(wrong("admin", &admin.to_string(), why, origins));
@@ -189,7 +195,7 @@ impl Resolver<'_> {
                 self.errors.push(path_error("site.root", directory, why, Origin::Directory));
                 Vec::new()
             }
-            (None, sites, _) => self.sites_of_file(sites),
+            (None, sites, _) => self.sites_of_file(sites, settings),
         }
     }
 
@@ -198,7 +204,7 @@ impl Resolver<'_> {
     fn directory(&mut self, root: &Path, settings: &Settings) -> SiteSettings {
         self.root("site.root", root, &Origin::Directory);
         let is_local =
-            settings.listen.iter().all(|address| address.ip().to_canonical().is_loopback());
+            settings.listen.iter().all(|one| one.address.ip().to_canonical().is_loopback());
         let hosts = match is_local {
             true => local_names(&settings.running.admin_hosts),
             false => SiteSettings::default().hosts,
@@ -207,11 +213,12 @@ impl Resolver<'_> {
             hosts,
             root: Some(root.to_owned()),
             listing: true,
+            tls: settings.tls.of_sites.clone(),
             ..SiteSettings::default()
         }
     }
 
-    fn sites_of_file(&mut self, typed: &[TypedSite]) -> Vec<SiteSettings> {
+    fn sites_of_file(&mut self, typed: &[TypedSite], settings: &Settings) -> Vec<SiteSettings> {
         let mut claims: HashMap<String, Origin> = HashMap::new();
         let mut sockets = duplicates::Sockets::new();
         let (mut sites, mut right) = (Vec::new(), Vec::new());
@@ -219,14 +226,23 @@ impl Resolver<'_> {
             if self.errors.len() >= ERRORS_MAX {
                 break;
             }
-            let mut site = SiteSettings::default();
+            let mut site =
+                SiteSettings { tls: settings.tls.of_sites.clone(), ..SiteSettings::default() };
             let before = self.errors.len();
             let origins = self.values(&SITES, &typed_site.values, &mut site);
             let tables = self.tables(&typed_site.tables, &mut site);
             self.root_of_site(&site, &typed_site.origin, &origins);
             let origin = origins.get("hosts").unwrap_or(&typed_site.origin);
             self.hosts(&site.hosts, origin, &mut claims);
+            certificates::place(&mut site.tls, &typed_site.origin, &origins, &tables);
             if self.errors.len() == before {
+                self.errors.extend(certificates::faults(
+                    &site,
+                    settings,
+                    &typed_site.origin,
+                    &origins,
+                    &tables,
+                ));
                 self.errors.extend(faults(&site, &typed_site.origin, &origins, &tables));
                 self.files_of_routes(&site.routes, &typed_site.origin, &origins, &tables);
                 self.fallback(&site, &origins);
@@ -238,6 +254,7 @@ impl Resolver<'_> {
                 self.errors.extend(duplicates::sockets(&site, &tables, &mut sockets));
                 self.errors.extend(contradictions::of_site(&site, &origins));
             }
+            certificates::tell_browsers(&mut site, settings);
             if self.errors.len() == before {
                 right.push((sites.len(), &typed_site.origin, origins));
             }

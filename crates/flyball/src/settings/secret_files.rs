@@ -26,12 +26,13 @@ pub(super) fn faults(
     all: &[SiteSettings],
     sites: &[(usize, &Origin, Origins)],
 ) -> Vec<SettingError> {
-    if sites.iter().all(|(number, ..)| all[*number].secrets().next().is_none()) {
+    let secrets = |number: usize| all[number].secrets().chain(all[number].tls.keys());
+    if sites.iter().all(|(number, ..)| secrets(*number).next().is_none()) {
         return Vec::new();
     }
     let shown: Vec<Shown> = all.iter().flat_map(directories).collect();
     let faults = sites.iter().flat_map(|(number, table, origins)| {
-        all[*number].secrets().filter_map(|(key, path)| {
+        secrets(*number).filter_map(|(key, path)| {
             let Shown { name, .. } = shown.iter().find(|shown| shown.has(path))?;
             let (path, name) = (path.display(), name.display());
             let user = origins.get("user-directories").filter(|_| key == "user-table");

@@ -8,7 +8,9 @@ use flyball_server::Changes;
 use super::kind::Kind;
 use super::table::{Flag, Range, Setting, Task, UsedBy, Word, count, join};
 use super::text::is_token;
-use super::{architectures, clients, experiment, holding, mechanisms, requests, running, sandbox};
+use super::{
+    architectures, clients, experiment, holding, mechanisms, requests, running, sandbox, tls,
+};
 
 /// Most worker processes; more than any machine has CPUs to share among them.
 pub(super) const WORKERS_MAX: u64 = 1024;
@@ -27,6 +29,7 @@ pub static SETTINGS: &[Setting] = &join::<_, { count(GROUPS) }>(GROUPS);
 const GROUPS: &[&[Setting]] = &[
     ROWS,
     running::ROWS,
+    tls::ROWS,
     sandbox::ROWS,
     clients::ROWS,
     mechanisms::ROWS,
@@ -95,7 +98,8 @@ const ROWS: &[Setting] = &[
         default: Some("auto"),
         doc: "Addresses to listen on",
         more: "`8080` and `:8080` are all interfaces, IPv6 and IPv4; `127.0.0.1:8080`, \
-               `[::1]:8080` and `localhost:8080` are one. Write several addresses as a list or \
+               `[::1]:8080` and `localhost:8080` are one. With `https://` before it clients speak \
+               TLS there: `https://:443`. Write several addresses as a list or \
                with commas, or repeat the flag. `auto` is 127.0.0.1:8080, or the next free port if \
                that is taken.",
         ..Setting::ROW

@@ -5,7 +5,7 @@ use flyball_site::{SiteSettings, Symlinks};
 use super::kind::Kind;
 use super::table::{Setting, Table, Task, Word, count, join};
 use super::text::{is_file_name, is_host, is_token, is_url_path};
-use super::{access, backends, compress, modules, responders, routes};
+use super::{access, backends, compress, modules, responders, routes, tls};
 
 /// Every setting of a site, in the order of the documentation.
 pub static SITE_SETTINGS: &[Setting<SiteSettings>] = &join::<_, { count(GROUPS) }>(GROUPS);
@@ -13,11 +13,17 @@ pub static SITE_SETTINGS: &[Setting<SiteSettings>] = &join::<_, { count(GROUPS) 
 /// Every kind of table below a site that may come more than once.
 pub static SITE_TABLES: &[Table<SiteSettings>] = &join::<_, { count(TABLES) }>(TABLES);
 
-const TABLES: &[&[Table<SiteSettings>]] =
-    &[routes::TABLES, access::TABLES, backends::TABLES, responders::TABLES, modules::TABLES];
+const TABLES: &[&[Table<SiteSettings>]] = &[
+    tls::TABLES,
+    routes::TABLES,
+    access::TABLES,
+    backends::TABLES,
+    responders::TABLES,
+    modules::TABLES,
+];
 
 const GROUPS: &[&[Setting<SiteSettings>]] =
-    &[ROWS, routes::ROWS, access::ROWS, compress::ROWS, compress::LEVELS];
+    &[ROWS, tls::OF_SITE, routes::ROWS, access::ROWS, compress::ROWS, compress::LEVELS];
 
 /// Which site it is, and where its files are.
 const ROWS: &[Setting<SiteSettings>] = &[

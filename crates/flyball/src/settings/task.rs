@@ -33,6 +33,8 @@ pub enum Task {
     Routes,
     /// Admit clients.
     Access,
+    /// Serve HTTPS.
+    Tls,
     /// Compress.
     Compression,
     /// A key of a table, which has a section itself.
@@ -41,8 +43,9 @@ pub enum Task {
 
 impl Task {
     /// Those of the server, in the order of the documentation.
-    pub(super) const OF_SERVER: [Task; 11] = [
+    pub(super) const OF_SERVER: [Task; 12] = [
         Task::Start,
+        Task::Tls,
         Task::Safety,
         Task::Limits,
         Task::Clients,
@@ -56,8 +59,8 @@ impl Task {
     ];
 
     /// Those of a site, in the order of the documentation.
-    pub(super) const OF_SITE: [Task; 4] =
-        [Task::Files, Task::Routes, Task::Access, Task::Compression];
+    pub(super) const OF_SITE: [Task; 5] =
+        [Task::Files, Task::Tls, Task::Routes, Task::Access, Task::Compression];
 
     /// The heading of its section.
     pub(super) fn title(self) -> &'static str {
@@ -77,6 +80,7 @@ impl Task {
             Task::Files => "Serve files",
             Task::Routes => "Answer other paths",
             Task::Access => "Admit clients",
+            Task::Tls => "Serve HTTPS",
             Task::Compression => "Compress answers",
             Task::Table => "Tables",
         }

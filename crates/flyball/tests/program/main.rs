@@ -38,6 +38,11 @@ mod lab {
     mod tune;
 }
 
+mod https {
+    mod certificates;
+    mod transport;
+}
+
 mod load {
     mod logs_and_filesets;
     mod program;

@@ -1,6 +1,7 @@
 //! The children of the master: fork, what a child does first, restart, and reaping.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -32,6 +33,7 @@ use crate::listening::listen;
 use crate::sandbox::Part;
 use crate::server::Setup;
 use crate::spawner::Spawner;
+use crate::tls::Tls;
 
 /// What a child is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +96,11 @@ impl Child {
         let early_ends = &mut self.restart.early_ends;
         early_ends.has_entered |= self.shared.blocks.has_entered(blocks);
         early_ends.has_entered
+    }
+
+    /// The blocks that it counts in.
+    fn its_blocks(&self) -> Range<usize> {
+        self.block..self.block + self.blocks
     }
 
     pub(super) fn is_retired(&self) -> bool {
@@ -201,7 +208,7 @@ impl Master {
         let (seen, accepting) = process::lifeline()?;
         let child = &mut self.children[at];
         child.accepting = Some(seen);
-        child.shared.blocks.set_entered(child.block..child.block + child.blocks, false);
+        child.shared.blocks.set_entered(child.its_blocks(), false);
         Ok(Own { accepting, log, programs })
     }
 
@@ -314,7 +321,9 @@ impl Master {
 
     fn listeners_of(&self, index: usize) -> Vec<Listener> {
         let Generation { architecture, workers, .. } = self.generation;
-        self.server.listening.of_worker(architecture, &self.server.setup.settings, index, workers)
+        let Setup { settings, tls, .. } = &self.server.setup;
+        let listening = &self.server.listening;
+        listening.of_worker(architecture, settings, index, workers, tls.as_ref())
     }
 
     /// Where every child begins, after its fork and before any work of its own: it ends with its
@@ -347,7 +356,10 @@ impl Master {
         }
         match role {
             // It keeps the listening sockets, whose queues it shows, and no file of any site.
-            Role::Admin => self.server.let_files_go()?,
+            Role::Admin => {
+                self.server.let_files_go()?;
+                self.server.setup.tls = None;
+            }
             Role::Worker { .. } => (self.server.admin, self.server.setup.appender) = (None, None),
             Role::Log | Role::Spawner => {}
         }
@@ -389,14 +401,14 @@ impl Master {
             shares_listeners: architecture.sockets_are_shared() && workers > 1,
             sites: Arc::clone(&server.setup.sites),
             shared: Arc::clone(&self.shared),
-            block: self.children[child].block,
-            threads: self.children[child].blocks,
+            blocks: self.children[child].its_blocks(),
             signals: Signals::block()?,
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
             log: log.of_worker(index),
             chunks: Chunks::of(&settings),
             upstreams: Upstreams::of(&server.setup.sites, programs.map(Arc::new)),
             leaving: Leaving::seen_at(accepting, self.generation.lends_listeners),
+            renewals: server.setup.tls.as_ref().map(Tls::renewals),
             rings: server.setup.confinement.rings(),
             settings,
         };
@@ -447,7 +459,7 @@ impl Master {
             child.process = None;
             child.accepting = None;
             child.see_entered();
-            for block in child.block..child.block + child.blocks {
+            for block in child.its_blocks() {
                 child.shared.fold(block, ending.is_abrupt());
             }
             say!(Level::Debug, "{} has ended: {ending:?}", name(child.role));

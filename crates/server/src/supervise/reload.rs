@@ -87,7 +87,9 @@ impl Master {
         // meanwhile would hold it for all their lives.
         let before = Arc::clone(&self.server.setup.settings);
         let earlier = Earlier::Other(&self.server.setup.sites);
-        let mut next = Setup::open(architecture, settings, earlier)?;
+        let roots = self.server.setup.tls.as_ref().map(|tls| tls.roots().clone());
+        let roots = roots.unwrap_or_default();
+        let mut next = Setup::open(architecture, settings, earlier, &roots)?;
         next.keep_log_of(&self.server.setup);
         let listening = self.server.listening.rebound(&next.settings)?;
         let way = |settings: &Settings| {

@@ -74,7 +74,10 @@ impl Master {
         let (way, theirs) = Channel::pair().map_err(fail)?;
         let listening: Vec<_> = self.server.listening.handed_over().collect();
         let admin = self.server.admin.as_deref();
-        let told = handover::describe(theirs.as_fd(), admin, listening.iter().cloned());
+        let roots = self.server.setup.tls.as_ref().map(|tls| tls.roots().in_memory());
+        let roots = roots.transpose().map_err(fail)?;
+        let told =
+            handover::describe(theirs.as_fd(), admin, roots.as_ref(), listening.iter().cloned());
         // Who supervises this master waits for its own children. Of any other it will not see the
         // end: when it stops the server, it kills that one at once.
         let forked = match self.notifier.is_heard() {
@@ -87,6 +90,7 @@ impl Master {
                 let sockets = listening.iter().flat_map(|(_, sockets)| sockets);
                 let mut keep: Vec<_> = sockets.map(|socket| socket.as_fd()).collect();
                 keep.extend(admin.map(AsFd::as_fd));
+                keep.extend(roots.as_ref().map(AsFd::as_fd));
                 keep.push(theirs.as_fd());
                 let own = process::own_id().to_string();
                 let set = [(handover::VARIABLE, told), (notify::WATCHED, own)];

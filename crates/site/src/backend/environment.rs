@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Write;
 
 use flyball_http::head::Content;
-use flyball_http::{Name, Request};
+use flyball_http::{Name, Request, Scheme};
 
 use crate::path::{self, Mapped};
 
@@ -45,6 +45,7 @@ const OF_REQUEST: &[&str] = &[
     "REQUEST_METHOD",
     "REQUEST_URI",
     "REQUEST_SCHEME",
+    "HTTPS",
     "QUERY_STRING",
     "SERVER_NAME",
     "SERVER_PORT",
@@ -80,6 +81,9 @@ impl Environment {
         all.add("REQUEST_METHOD", request.method_token());
         all.add_uri(request);
         all.add("REQUEST_SCHEME", request.scheme().as_str().as_bytes());
+        if request.scheme() == Scheme::Https || request.came_by_https() {
+            all.add("HTTPS", b"on");
+        }
         all.add("QUERY_STRING", request.query());
         let host = request.host();
         all.add("SERVER_NAME", if host.is_empty() { b"localhost" } else { host });
@@ -290,6 +294,22 @@ mod tests {
         }
         assert!(all.iter().all(|(name, _)| is_of_request(name.as_bytes())), "{all:?}");
         assert_eq!(value(&all, "HTTP_CONTENT_LENGTH"), None);
+    }
+
+    #[test]
+    fn what_came_by_https_says_so() {
+        const HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nHttps: on\r\n\r\n";
+        let mut head = Head::default();
+        parse_head(HEAD, &Limits::default(), &mut head).unwrap();
+        let is_on = |head: &Head| {
+            let all = Environment::of(&head.request(HEAD), "1-2", None);
+            all.iter().any(|(name, value)| (name, value) == (b"HTTPS", b"on"))
+        };
+        assert!(!is_on(&head));
+        head.scheme = Scheme::Https;
+        assert!(is_on(&head));
+        (head.scheme, head.came_by_https) = (Scheme::Http, true);
+        assert!(is_on(&head));
     }
 
     #[test]

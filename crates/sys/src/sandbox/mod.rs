@@ -48,6 +48,9 @@ pub struct Sandbox<'a> {
     pub violation: Violation,
     /// What the kernel has; what it has not is left out.
     pub kernel: Kernel,
+    /// Whether others of the same user, and files of its memory, are kept from what it holds even
+    /// where it stays who it is.
+    pub hides_memory: bool,
     /// The parent with which the process shall end: the kernel forgets it when a process changes
     /// its user, so that it is told anew.
     pub parent: Option<i32>,
@@ -82,7 +85,7 @@ impl Sandbox<'_> {
         }
         capabilities::keep_capabilities(self.capabilities).map_err(step("capabilities"))?;
         rustix::thread::set_no_new_privs(true)?;
-        if self.identity.is_some() {
+        if self.identity.is_some() || self.hides_memory {
             crate::process::hide_memory()?;
         }
         if let Some(parent) = self.parent {

@@ -21,6 +21,7 @@ fn sandbox<'a>(grants: &'a [Grant<'a>], calls: &'a [Calls]) -> Sandbox<'a> {
         calls: Some(calls),
         violation: Violation::Refuse,
         kernel: Kernel::probe(),
+        hides_memory: false,
         parent: None,
     }
 }

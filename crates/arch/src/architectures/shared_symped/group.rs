@@ -193,7 +193,7 @@ impl Group {
 
     /// Where a process counts.
     fn block_of(&self, index: usize) -> Range<usize> {
-        let block = self.worker.block + index;
+        let block = self.worker.blocks.start + index;
         block..block + 1
     }
 
@@ -266,7 +266,8 @@ impl Group {
     }
 
     fn worker_of(&self, index: usize, partition: usize, signals: Signals) -> Worker {
-        let Worker { listeners, settings, sites, shared, block, log, upstreams, .. } = &self.worker;
+        let Worker { listeners, settings, sites, shared, blocks, log, upstreams, renewals, .. } =
+            &self.worker;
         // As many stand in a row for each address; an earlier generation may have needed more.
         let each = (listeners.len() / settings.listen.len().max(1)).max(1);
         let (addresses, by_address) = (listeners.len() / each, settings.by_address);
@@ -283,8 +284,7 @@ impl Group {
             settings: Arc::clone(settings),
             sites: Arc::clone(sites),
             shared: Arc::clone(shared),
-            block: block + index,
-            threads: 1,
+            blocks: blocks.start + index..blocks.start + index + 1,
             signals,
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
             log: log.of_worker(index),
@@ -292,6 +292,7 @@ impl Group {
             upstreams: Upstreams::of(sites, upstreams.door().cloned()),
             rings: self.worker.rings,
             leaving: Leaving::by_leader(),
+            renewals: renewals.clone(),
         }
     }
 
@@ -334,7 +335,7 @@ impl Group {
             self.table.recover(index, id.number());
             self.table.descriptors().bury(index);
             self.sweeping.plan();
-            self.worker.shared.fold(self.worker.block + index, ending.is_abrupt());
+            self.worker.shared.fold(self.worker.blocks.start + index, ending.is_abrupt());
             if self.order.is_none() {
                 self.plan_restart(index, ending);
             }

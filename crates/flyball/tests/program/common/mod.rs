@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub mod generator;
+pub mod https;
 pub mod injection;
 pub mod load;
 pub mod metrics;

@@ -222,9 +222,18 @@ fn an_error_in_a_list_shows_the_item() {
     let expected = "expected an address such as 8080, :8080, 127.0.0.1:80, [::1]:80 or \
                     localhost:80";
     for (line, rest) in [
-        ("listen = [80, \"x\"]", ", or a list of them, or auto, found \"x\""),
-        ("listen = \"80, 70000\"", ", or a list of them, or auto, found \"70000\""),
-        ("listen = []", ", or a list of them, or auto, found an empty list"),
+        (
+            "listen = [80, \"x\"]",
+            ", perhaps with https:// before it, or a list of them, or auto, found \"x\"",
+        ),
+        (
+            "listen = \"80, 70000\"",
+            ", perhaps with https:// before it, or a list of them, or auto, found \"70000\"",
+        ),
+        (
+            "listen = []",
+            ", perhaps with https:// before it, or a list of them, or auto, found an empty list",
+        ),
         ("admin = \"unix:\"", ", or unix:PATH, or off, found \"unix:\""),
     ] {
         let key = line.split(' ').next().unwrap();

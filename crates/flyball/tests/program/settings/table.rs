@@ -9,15 +9,17 @@ use flyball::settings::{
 };
 use flyball_arch::{
     AcceptLimit, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings, CloseAfter,
-    CompletionOrder, Events, Experiment, HelperKind, LogFormat, LogLevel, LogSettings, LoopHabits,
-    ResidencyTest, RingSettings, RunningSettings, SandboxMode, SandboxSettings, SendMode, Settings,
-    SpoolSettings, StageSettings, ThreadOrder, Violation, WorkOrder,
+    CompletionOrder, Events, Experiment, HelperKind, Listen, LogFormat, LogLevel, LogSettings,
+    LoopHabits, ResidencyTest, RingSettings, RunningSettings, SandboxMode, SandboxSettings,
+    SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder, TicketKeys, TlsSettings,
+    Violation, WorkOrder,
 };
 use flyball_http::{HeadStyle, Limits};
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
 use flyball_site::routes::{CacheControl, RouteSettings};
 use flyball_site::{
-    CachePolicy, CacheSettings, CompressSettings, FILTERS, Hints, SiteSettings, Symlinks,
+    CachePolicy, CacheSettings, CertificateSource, ClientFiles, CompressSettings, FILTERS, Hints,
+    SiteSettings, Symlinks,
 };
 use flyball_sys::lock::Way;
 use flyball_sys::uring::Features;
@@ -38,7 +40,7 @@ fn apply_default<T>(setting: &Setting<T>, target: &mut T) {
 fn all_different() -> Settings {
     Settings {
         arch: "other".into(),
-        listen: vec!["127.0.0.1:1".parse().unwrap()],
+        listen: vec![Listen { address: ([127, 0, 0, 1], 1).into(), tls: true }],
         workers: Some(3),
         cpus: None, // asked of the system, not written
         pin: true,
@@ -89,6 +91,7 @@ fn all_different() -> Settings {
         running: different_running(),
         sandbox: different_sandbox(),
         experiment: Some(different_experiment()),
+        tls: different_tls(),
         limits: different_limits(),
         sites: Vec::new(),
         caches: different_caches(),
@@ -110,6 +113,26 @@ fn different_running() -> RunningSettings {
         upgrade_ms: 3,
         spool: SpoolSettings { directory: Some("/other".into()), bytes_max: Some(3 << 20) },
     }
+}
+
+fn different_tls() -> TlsSettings {
+    TlsSettings {
+        of_sites: flyball_site::TlsSettings {
+            source: CertificateSource::Auto, // not written
+            certificates: Vec::new(),        // not written
+            only_1_3: true,
+            clients: client_files(),
+            redirects_http: false,
+            hsts_s: Some(3),
+        },
+        rejects_unknown: true,
+        tickets: TicketKeys::Off,
+        watch_ms: 3,
+    }
+}
+
+fn client_files() -> ClientFiles {
+    ClientFiles { ca: Some("other".into()), crl: Some("other".into()), is_optional: true }
 }
 
 fn different_sandbox() -> SandboxSettings {
@@ -204,8 +227,7 @@ fn different_limits() -> Limits {
         drain_bytes_max: 3,
         linger_bytes_max: 3,
         pipeline_max: 3,
-        // Has no setting.
-        handshake_ms: Limits::default().handshake_ms,
+        handshake_ms: 3,
         head_ms: 3,
         idle_ms: 3,
         answer_ms: 3,
@@ -321,6 +343,11 @@ fn each_site_setting_fills_one_field_and_all_are_filled() {
         fastcgi: Vec::new(),
         scgi: Vec::new(),
         modules: Vec::new(),
+        tls: flyball_site::TlsSettings {
+            source: CertificateSource::Acme,
+            clients: client_files(),
+            ..Default::default()
+        },
     };
     for setting in SITE_SETTINGS {
         let before = site.clone();
@@ -525,7 +552,7 @@ fn the_example_file_is_right_and_holds_every_setting() {
 fn the_example_file_shows_the_defaults() {
     let mut settings = resolve_in(&example(), &["n-copy"], &|_| None).unwrap();
     // `auto`, written out to show how a variable is used.
-    assert_eq!(settings.listen, ["127.0.0.1:8080".parse().unwrap()]);
+    assert_eq!(settings.listen[0].to_string(), "127.0.0.1:8080");
     settings.listen.clear();
     settings.sites.clear();
     assert!(settings.given.contains_key("listen"));

@@ -1,0 +1,49 @@
+//! What changes of TLS while a worker runs: certificates that were renewed, the keys of tickets,
+//! and the time. The master leaves it in memory that is shared, and each process looks when it
+//! reads the clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use flyball_sys::letterbox::Reader;
+use flyball_tls::{Bundle, Config};
+
+/// What a process knows of it.
+#[derive(Debug)]
+pub struct Renewals {
+    config: Config,
+    reader: Arc<Reader>,
+    /// The number of the last text that was taken over.
+    taken: AtomicU64,
+}
+
+impl Renewals {
+    /// Those of what is spoken by this, as they are read there.
+    pub fn new(config: Config, reader: Arc<Reader>) -> Renewals {
+        Renewals { config, reader, taken: AtomicU64::new(0) }
+    }
+
+    /// Tells the time, and takes over what has changed since the last look of any thread of the
+    /// process.
+    pub(crate) fn look(&self, unix_ms: u64) {
+        self.config.tell(unix_ms / 1_000);
+        let number = self.reader.number();
+        if number != self.taken.load(Relaxed) {
+            self.take(number);
+        }
+    }
+
+    /// What is not whole is taken at the next look.
+    #[cold]
+    fn take(&self, number: u64) {
+        let before = self.taken.swap(number, Relaxed);
+        if before == number {
+            return;
+        }
+        let text = self.reader.text().unwrap_or_default();
+        match Bundle::from_bytes(&text) {
+            Some(bundle) => self.config.take(bundle),
+            None => self.taken.store(before, Relaxed),
+        }
+    }
+}

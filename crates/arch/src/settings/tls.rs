@@ -1,0 +1,66 @@
+//! Addresses to listen on, and TLS.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use flyball_site::TlsSettings as OfSites;
+use flyball_sys::net::Address;
+
+/// An address to listen on, and what is spoken there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// The address.
+    pub address: Address,
+    /// Whether clients speak TLS there.
+    pub tls: bool,
+}
+
+impl From<Address> for Listen {
+    /// In the clear.
+    fn from(address: Address) -> Listen {
+        Listen { address, tls: false }
+    }
+}
+
+impl fmt::Display for Listen {
+    /// As it is written in settings.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "https://" } else { "" };
+        write!(f, "{scheme}{}", self.address)
+    }
+}
+
+/// TLS, as far as it concerns more than one site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// What holds for each site that says nothing else.
+    pub of_sites: OfSites,
+    /// Whether a name that no site has is refused in the handshake.
+    pub rejects_unknown: bool,
+    /// Where the keys of tickets come from.
+    pub tickets: TicketKeys,
+    /// How often it is looked whether a certificate was renewed, in milliseconds.
+    pub watch_ms: u64,
+}
+
+/// Where the keys of tickets come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TicketKeys {
+    /// There are no tickets.
+    Off,
+    /// They are drawn at the start, and every week.
+    Auto,
+    /// From a file, which other servers may have too.
+    File(PathBuf),
+}
+
+impl Default for TlsSettings {
+    fn default() -> TlsSettings {
+        TlsSettings {
+            of_sites: OfSites { redirects_http: true, ..OfSites::default() },
+            rejects_unknown: false,
+            tickets: TicketKeys::Auto,
+            watch_ms: 60_000,
+        }
+    }
+}

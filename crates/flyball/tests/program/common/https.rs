@@ -1,0 +1,129 @@
+//! A server that speaks TLS, with certificates of its own, and clients of it: curl and openssl.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use flyball_testkit::{Launch, Refused, Server};
+use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer, KeyPair};
+use tempfile::TempDir;
+
+/// An authority, and the directory where what it issues lies beside a root.
+pub(crate) struct Authority {
+    directory: TempDir,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Authority {
+        let directory = tempfile::Builder::new().prefix("flyball-tls-").tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params.distinguished_name.push(rcgen::DnType::CommonName, "the authority of a test");
+        let own = params.self_signed(&key).unwrap();
+        let authority = Authority { directory, issuer: Issuer::new(params, key) };
+        fs::write(authority.path("ca.pem"), own.pem()).unwrap();
+        fs::create_dir(authority.path("root")).unwrap();
+        fs::write(authority.path("root/index.html"), "over TLS\n").unwrap();
+        authority
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Issues a certificate for these names, and puts it with its key into one file, as renewals
+    /// do: whole at once.
+    pub(crate) fn issue(&self, file: &str, names: &[&str]) {
+        self.issue_by(file, names, |_| {});
+    }
+
+    pub(crate) fn issue_by(
+        &self,
+        file: &str,
+        names: &[&str],
+        change: impl FnOnce(&mut CertificateParams),
+    ) {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        let made = params.signed_by(&key, &self.issuer).unwrap();
+        self.write(file, &format!("{}{}", made.pem(), key.serialize_pem()), 0o600);
+    }
+
+    /// Puts a file in the place of one that may be there.
+    pub(crate) fn write(&self, file: &str, text: &str, mode: u32) {
+        let next = self.path("next");
+        fs::write(&next, text).unwrap();
+        fs::set_permissions(&next, fs::Permissions::from_mode(mode)).unwrap();
+        fs::rename(next, self.path(file)).unwrap();
+    }
+
+    /// Whether what a server shows is what is in the file.
+    pub(crate) fn is_in(&self, file: &str, shown: &str) -> bool {
+        let text = fs::read_to_string(self.path(file)).unwrap();
+        let end = "-----END CERTIFICATE-----";
+        let certificate = text.split(end).next().unwrap().replace("\r\n", "\n");
+        shown.contains(certificate.trim_end())
+    }
+
+    /// A site with these hosts and further lines, and its certificate in this file.
+    pub(crate) fn site(&self, hosts: &str, file: &str, lines: &str) -> String {
+        let (root, file) = (self.path("root"), self.path(file));
+        format!("[[site]]\nhosts = [{hosts}]\nroot = {root:?}\ncertificate = {file:?}\n{lines}\n")
+    }
+
+    /// Starts a server that speaks TLS at one address, and plain text at another.
+    pub(crate) fn launch(&self, config: &str) -> Result<Server, Refused> {
+        Launch::config(config).and("--listen=https://127.0.0.1:0").start()
+    }
+
+    #[track_caller]
+    pub(crate) fn start(&self, config: &str) -> Server {
+        self.launch(config).expect("it starts")
+    }
+
+    /// What curl says of a request to `host` over TLS, with more arguments: the status, then the
+    /// body.
+    pub(crate) fn curl(&self, server: &Server, host: &str, more: &[&str]) -> (String, Output) {
+        let address = server.secure();
+        let url = format!("https://{host}:{}/", address.port());
+        let resolve = format!("{host}:{}:127.0.0.1", address.port());
+        let output = Command::new("curl")
+            .args(["-sS", "--max-time", "60", "-w", "%{http_code}", "--resolve", &resolve])
+            .arg("--cacert")
+            .arg(self.path("ca.pem"))
+            .args(more)
+            .arg(&url)
+            .output()
+            .expect("curl is there");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (text, output)
+    }
+
+    /// What `openssl s_client` prints of a request to `host`.
+    pub(crate) fn openssl(&self, server: &Server, host: &str, more: &[&str]) -> String {
+        let child = Command::new("openssl")
+            .args(["s_client", "-ign_eof", "-servername", host, "-connect"])
+            .arg(server.secure().to_string())
+            .args(more)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("openssl is there");
+        let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        // It may have ended already.
+        let _ = child.stdin.as_ref().unwrap().write_all(request.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        String::from_utf8_lossy(&output.stdout).into_owned() + &errors
+    }
+}

@@ -1,0 +1,163 @@
+//! How sites are asked: in the clear, or over TLS by which policy.
+
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+
+use bytes::Bytes;
+use flyball_http::{Name, Request, Scheme, Status};
+
+use super::{Answer, Lookup, Service, Sites, page_body};
+use crate::pages;
+
+/// The port that `https` means.
+const HTTPS_PORT: u16 = 443;
+
+/// Where an authority looks for the answer to its challenge, in the clear (RFC 8555, section 8.3).
+const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
+
+/// How sites are asked over TLS; empty where it is not spoken.
+#[derive(Debug, Default)]
+pub(super) struct Transports {
+    /// The port that clients are led to.
+    port: AtomicU16,
+    of_sites: Vec<Transport>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Transport {
+    /// The policy that a connection must have been made under; `None` where there is no
+    /// certificate.
+    policy: Option<usize>,
+    /// Whether requests in the clear are led to `https`.
+    redirects: bool,
+    /// Whether its clients show certificates, which they cannot do in the clear.
+    only_tls: bool,
+}
+
+impl Sites {
+    /// TLS is spoken: `policy_of` says by which policy for a site, if it has a certificate. To be
+    /// called before the first request.
+    pub fn speak_tls(&mut self, policy_of: impl Fn(usize) -> Option<usize>) {
+        let transport = |(number, site): (usize, &super::Site)| {
+            let tls = &site.settings.tls;
+            Transport {
+                policy: policy_of(number),
+                redirects: tls.redirects_http,
+                only_tls: tls.clients.ca.is_some() && !tls.clients.is_optional,
+            }
+        };
+        let of_sites = self.sites.iter().enumerate().map(transport).collect();
+        self.transports = Transports { of_sites, ..Transports::default() };
+    }
+
+    /// The port that clients are led to who come in the clear.
+    pub fn lead_to(&self, port: u16) {
+        self.transports.port.store(port, Relaxed);
+    }
+}
+
+/// What a request gets by the way that it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Passage {
+    /// It is answered.
+    Free,
+    /// It is led to `https`.
+    Redirect,
+    /// It came by a way that does not lead to its site.
+    Misdirected,
+}
+
+impl Transports {
+    /// What a request for this site gets.
+    pub(super) fn passage(&self, site: usize, request: &Request<'_>) -> Passage {
+        let Some(transport) = self.of_sites.get(site) else { return Passage::Free };
+        match (request.scheme(), transport.policy) {
+            (Scheme::Https, policy) if policy.is_some() && request.policy() == policy => {
+                Passage::Free
+            }
+            (Scheme::Https, _) => Passage::Misdirected,
+            (Scheme::Http, None) => Passage::Free,
+            (Scheme::Http, Some(_)) if request.path().starts_with(CHALLENGES) => Passage::Free,
+            (Scheme::Http, Some(_)) if request.came_by_https() && !transport.only_tls => {
+                Passage::Free
+            }
+            (Scheme::Http, Some(_)) if transport.redirects && !request.came_by_https() => {
+                Passage::Redirect
+            }
+            (Scheme::Http, Some(_)) if transport.only_tls => Passage::Misdirected,
+            (Scheme::Http, Some(_)) => Passage::Free,
+        }
+    }
+}
+
+impl Service {
+    /// The same address by `https`. The site's own fields are for answers over TLS.
+    pub(super) fn redirect_to_https(&mut self, request: &Request<'_>) -> Lookup<'_> {
+        if request.host().is_empty() {
+            return self.refuse(request, Status::MISDIRECTED_REQUEST);
+        }
+        let port = self.sites.transports.port.load(Relaxed);
+        self.fields.clear();
+        self.fields.add_with(Name::Location, |text| {
+            text.extend_from_slice(b"https://");
+            text.extend_from_slice(request.host());
+            if port != HTTPS_PORT {
+                text.push(b':');
+                text.extend_from_slice(port.to_string().as_bytes());
+            }
+            let target = request.path_and_query();
+            if !target.starts_with(b"/") {
+                text.push(b'/');
+            }
+            if target != b"*" {
+                text.extend_from_slice(target);
+            }
+        });
+        let status = Status::PERMANENT_REDIRECT;
+        let page = pages::page(status);
+        pages::add_fields(page.len(), &mut self.fields);
+        let body = page_body(request, Bytes::from_static(page));
+        Lookup::Answer(Answer { status, fields: (&self.fields).into(), body })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flyball_http::scan::parse_head;
+    use flyball_http::{Head, Limits};
+
+    fn transports(policy: Option<usize>, redirects: bool, only_tls: bool) -> Transports {
+        let of_sites = vec![Transport { policy, redirects, only_tls }];
+        Transports { of_sites, ..Transports::default() }
+    }
+
+    fn passage(all: &Transports, target: &str, scheme: Scheme, policy: Option<usize>) -> Passage {
+        let (text, mut head) =
+            (format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"), Head::default());
+        parse_head(text.as_bytes(), &Limits::default(), &mut head).unwrap();
+        (head.scheme, head.policy) = (scheme, policy);
+        all.passage(0, &head.request(text.as_bytes()))
+    }
+
+    #[test]
+    fn over_tls_the_policy_is_that_of_the_site() {
+        let all = transports(Some(1), true, false);
+        let by = |policy| passage(&all, "/", Scheme::Https, policy);
+        assert_eq!((by(Some(1)), by(Some(0))), (Passage::Free, Passage::Misdirected));
+        let none = transports(None, true, false);
+        assert_eq!(passage(&none, "/", Scheme::Https, Some(0)), Passage::Misdirected);
+        assert_eq!(passage(&none, "/", Scheme::Http, None), Passage::Free);
+        assert_eq!(passage(&Transports::default(), "/", Scheme::Https, Some(0)), Passage::Free);
+    }
+
+    #[test]
+    fn in_the_clear_a_site_with_a_certificate_leads_to_https_but_for_challenges() {
+        let clear = |all: &Transports, target| passage(all, target, Scheme::Http, None);
+        let all = transports(Some(0), true, false);
+        assert_eq!(clear(&all, "/"), Passage::Redirect);
+        assert_eq!(clear(&all, "/.well-known/acme-challenge/x"), Passage::Free);
+        assert_eq!(clear(&all, "/.well-known/acme-challengex"), Passage::Redirect);
+        assert_eq!(clear(&transports(Some(0), false, false), "/"), Passage::Free);
+        assert_eq!(clear(&transports(Some(0), false, true), "/"), Passage::Misdirected);
+    }
+}
