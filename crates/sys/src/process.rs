@@ -309,15 +309,6 @@ pub fn be_killed_with_parent(parent: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// From now on this process leaves no core, and none of its user can look into its memory.
-///
-/// # Errors
-/// When the kernel refuses it.
-pub fn hide_memory() -> io::Result<()> {
-    let never = rustix::process::DumpableBehavior::NotDumpable;
-    Ok(rustix::process::set_dumpable_behavior(never)?)
-}
-
 /// This process's id.
 pub fn own_id() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()

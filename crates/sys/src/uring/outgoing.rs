@@ -9,8 +9,8 @@ use super::Lent;
 /// Segments shorter than this are copied: that is cheaper than to keep hold of them.
 pub const COPIED_BYTES_MAX: usize = 2048;
 
-/// Bytes of memory for copies that is kept for reuse.
-const SPARE_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of memory for copies that is kept for reuse: more than a whole batch of small answers.
+const SPARE_BYTES_MAX: usize = 32 * 1024;
 
 /// What one send carries.
 #[derive(Default)]
