@@ -106,7 +106,7 @@ impl Connection {
             tls: None,
         };
         if let Some(config) = &peer.tls {
-            connection.secure(config, cx);
+            connection.secure(config);
         }
         connection
     }

@@ -33,7 +33,7 @@ pub struct Secure {
     pub(crate) has_ended: bool,
     /// Its client has said so, or has gone.
     pub(crate) is_left: bool,
-    /// It did so between two requests, or before the whole of one had come.
+    /// It has said so between two requests, or before the whole of one had come.
     pub(crate) ends_between: bool,
     /// It is over as soon as its last words have left.
     pub(crate) failing: Option<CloseReason>,

@@ -56,10 +56,10 @@ pub struct FileBody<'a> {
 
 impl Connection {
     /// Speaks TLS from now on; to be called before anything is received.
-    pub(super) fn secure(&mut self, config: &Config, cx: &Context) {
+    pub(super) fn secure(&mut self, config: &Config) {
         self.tls = Secure::accept(config);
         match self.tls {
-            Some(_) => self.conn.begins_by(cx.now.ms() + cx.limits.handshake_ms),
+            Some(_) => self.conn.shakes_hands(),
             None => self.conn.abort(CloseReason::TlsFailed),
         }
     }
@@ -282,8 +282,9 @@ impl Connection {
     pub(super) fn ended(&mut self, cx: &Context) {
         let is_between = matches!(self.conn.state(), State::Idle | State::Head);
         if let Some(tls) = &mut self.tls {
+            // Who only closes its socket reads nothing more, as far as is known.
+            tls.ends_between |= tls.has_ended && is_between;
             (tls.has_ended, tls.is_left) = (false, true);
-            tls.ends_between |= is_between;
         }
         self.conn.eof(&cx.now);
     }

@@ -80,6 +80,8 @@ pub struct Conn {
     refused: Option<Refusal>,
     /// Nothing was ever asked.
     fresh: bool,
+    /// What comes first is a handshake.
+    shakes_hands: bool,
     /// Answers are for this client alone.
     private: bool,
     since_ms: u64,
@@ -97,21 +99,22 @@ impl Conn {
             ending: Ending::default(),
             refused: None,
             fresh: true,
+            shakes_hands: false,
             private: false,
             since_ms: now.ms(),
             incoming: Progress::default(),
         }
     }
 
-    /// Something else comes before its first request, which may take until then, in monotonic
-    /// milliseconds; after it, [`Conn::begins`].
-    pub fn begins_by(&mut self, by_ms: u64) {
-        self.since_ms = by_ms.saturating_sub(self.limits.head_ms);
+    /// A handshake comes before its first request, and has its own time; after it,
+    /// [`Conn::begins`].
+    pub fn shakes_hands(&mut self) {
+        self.shakes_hands = true;
     }
 
     /// Its first request may come from now on.
     pub fn begins(&mut self, now: &Now) {
-        if self.fresh {
+        if std::mem::take(&mut self.shakes_hands) {
             self.since_ms = now.ms();
         }
     }
@@ -154,6 +157,7 @@ impl Conn {
             State::Idle if self.output.pending => u64::MAX,
             State::Idle if self.ending.idle_end.is_some() => self.since_ms,
             State::Idle if self.output.is_taken_late => self.output.taking.judged_at(),
+            State::Idle if self.shakes_hands => self.since_ms + limits.handshake_ms,
             State::Idle if self.fresh => self.since_ms + limits.head_ms,
             State::Idle => self.since_ms + limits.idle_ms,
             State::Head if self.output.pending => u64::MAX,
