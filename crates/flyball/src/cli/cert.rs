@@ -29,9 +29,11 @@ pub enum Cert {
     },
 }
 
+/// Hidden until a server reads the storage.
 pub(super) fn program() -> clap::Command {
     clap::Command::new("cert")
-        .about("List the certificates that the server keeps, or bring one from elsewhere")
+        .about("List the certificates of a storage, or bring one from elsewhere")
+        .hide(true)
         .subcommand_required(true)
         .subcommand(list())
         .subcommand(import())
