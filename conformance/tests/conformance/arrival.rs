@@ -59,7 +59,7 @@ pub(crate) fn a_large_file_comes_byte_for_byte(mount: &Mount) {
 }
 
 pub(crate) fn a_slow_reader_gets_a_large_file_whole(mount: &Mount) {
-    let mut client = Client::connect_narrow(mount.server().address(), NARROW_BYTES);
+    let mut client = mount.server().connect_narrow(NARROW_BYTES);
     client.send(get("/large.bin"));
     let head = client.response_head();
     assert_eq!(head.content_length(), Some(LARGE_BYTES));
@@ -77,7 +77,7 @@ pub(crate) fn a_slow_reader_gets_a_large_file_whole(mount: &Mount) {
 }
 
 pub(crate) fn many_downloads_at_once_are_kept_apart(mount: &Mount) {
-    let narrow = || Client::connect_narrow(mount.server().address(), NARROW_BYTES);
+    let narrow = || mount.server().connect_narrow(NARROW_BYTES);
     let mut clients: Vec<Client> = (0..8).map(|_| narrow()).collect();
     let start = |n: usize| n * 777_777;
     for (n, client) in clients.iter_mut().enumerate() {
@@ -104,7 +104,7 @@ pub(crate) fn a_half_close_after_the_request_changes_nothing(mount: &Mount) {
         assert!(len == 0 || answer.body.len() == len, "{target}: {}", answer.head);
         client.expect_closed();
     }
-    let mut client = Client::connect_narrow(mount.server().address(), NARROW_BYTES);
+    let mut client = mount.server().connect_narrow(NARROW_BYTES);
     client.send(get("/large.bin"));
     client.half_close();
     large_at(0, &client.response().body);
@@ -113,7 +113,7 @@ pub(crate) fn a_half_close_after_the_request_changes_nothing(mount: &Mount) {
 
 /// As `nc -N` does; a kernel may tell the server meanwhile that there is no room.
 pub(crate) fn a_client_that_closed_its_side_and_pauses_gets_the_whole_file(mount: &Mount) {
-    let mut client = Client::connect_narrow(mount.server().address(), NARROW_BYTES);
+    let mut client = mount.server().connect_narrow(NARROW_BYTES);
     client.send(get("/large.bin"));
     client.half_close();
     wait::dawdle(Duration::from_secs(1));
@@ -124,7 +124,7 @@ pub(crate) fn a_client_that_closed_its_side_and_pauses_gets_the_whole_file(mount
 /// A ring tells of the end of its client's side with every wait for room.
 pub(crate) fn a_half_closed_client_that_reads_nothing_holds_up_no_other(mount: &Mount) {
     let server = mount.start("workers = 1\nsend.buffer = \"64KiB\"\n");
-    let mut client = Client::connect_narrow(server.address(), NARROW_BYTES);
+    let mut client = server.connect_narrow(NARROW_BYTES);
     client.send(get("/large.bin"));
     client.half_close();
     assert_eq!(client.response_head().status(), 200);
@@ -140,7 +140,7 @@ pub(crate) fn a_half_closed_client_that_reads_nothing_keeps_no_processor_busy(mo
     for mode in ["copy", "sendfile"] {
         let settings = "workers = 1\nsend.buffer = \"64KiB\"\n";
         let server = mount.start(&format!("{settings}send.mode = \"{mode}\"\n"));
-        let mut client = Client::connect_narrow(server.address(), NARROW_BYTES);
+        let mut client = server.connect_narrow(NARROW_BYTES);
         client.send(get("/large.bin"));
         client.half_close();
         assert_eq!(client.response_head().status(), 200);
@@ -158,7 +158,7 @@ pub(crate) fn a_half_closed_client_gets_the_whole_file_after_standstills(mount: 
     for mode in ["auto", "copy", "sendfile", "mapped"] {
         let settings = format!("workers = 1\nsend.buffer = \"64KiB\"\nsend.mode = \"{mode}\"\n");
         let server = mount.start(&settings);
-        let mut client = Client::connect_narrow(server.address(), NARROW_BYTES);
+        let mut client = server.connect_narrow(NARROW_BYTES);
         client.send(get("/large.bin"));
         client.half_close();
         assert_eq!(client.response_head().status(), 200, "{mode}");
@@ -187,7 +187,7 @@ pub(crate) fn a_half_close_within_a_head_is_let_go(mount: &Mount) {
 }
 
 pub(crate) fn a_reset_in_a_download_disturbs_nobody_else(mount: &Mount) {
-    let mut witness = Client::connect_narrow(mount.server().address(), NARROW_BYTES);
+    let mut witness = mount.server().connect_narrow(NARROW_BYTES);
     witness.send(get("/large.bin"));
     assert_eq!(witness.response_head().status(), 200);
     for at in (0..LARGE_BYTES).step_by(LARGE_BYTES / 8) {
@@ -206,7 +206,7 @@ pub(crate) fn a_reset_in_a_download_disturbs_nobody_else(mount: &Mount) {
 }
 
 pub(crate) fn a_client_that_pipelines_without_reading_is_held_back(mount: &Mount) {
-    let mut client = Client::connect_narrow(mount.server().address(), NARROW_BYTES);
+    let mut client = mount.server().connect_narrow(NARROW_BYTES);
     let batch = get("/large.bin") + &get("/hello.txt").repeat(200);
     client.send(&batch);
     wait::dawdle(Duration::from_millis(20));

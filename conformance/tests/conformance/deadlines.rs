@@ -120,7 +120,7 @@ fn lingering(server: &Server) {
 }
 
 fn reader(server: &Server) {
-    let mut client = Client::connect_narrow(server.address(), 128 * 1024);
+    let mut client = server.connect_narrow(128 * 1024);
     client.send(get("/large.bin"));
     assert_eq!(client.response_head().status(), 200);
     expect_closed_for(server, "send-timeout", 1);
@@ -175,7 +175,7 @@ pub(crate) fn a_last_answer_behind_a_full_socket_has_an_end(mount: &Mount) {
     let server = mount.start(&format!("{SETTINGS}send.buffer = \"64KiB\"\n"));
     let clients: Vec<Client> = (0..CROWD)
         .map(|nth| {
-            let mut client = Client::connect_narrow(server.address(), 64 * 1024);
+            let mut client = server.connect_narrow(64 * 1024);
             let last = request("GET", "/hello.txt", &["Connection: close"]);
             let _ = client.try_send(get("/hello.txt").repeat(nth * PIPELINED) + &last);
             client
@@ -200,7 +200,7 @@ const LATE_BYTES: usize = 400_000;
 
 /// A client that has asked for such an answer, and reads no more than its head.
 fn late(server: &Server) -> Client {
-    let mut client = Client::connect_narrow(server.address(), 16 * 1024);
+    let mut client = server.connect_narrow(16 * 1024);
     let range = format!("Range: bytes=0-{}", LATE_BYTES - 1);
     client.send(request("GET", "/large.bin", &[&range]));
     assert_eq!(client.response_head().status(), 206);

@@ -27,7 +27,7 @@ pub(crate) fn wait_until_all_are_told(mount: &Mount) {
 
 pub(crate) fn a_stopping_server_finishes_what_is_under_way(mount: &Mount) {
     let server = mount.start("workers = 1\n");
-    let mut download = Client::connect_narrow(server.address(), NARROW_BYTES);
+    let mut download = server.connect_narrow(NARROW_BYTES);
     download.send(get("/large.bin"));
     assert_eq!(download.response_head().field("Connection"), None);
     large_at(0, &download.take(100_000));
@@ -67,7 +67,7 @@ pub(crate) fn a_stopping_server_finishes_what_is_under_way(mount: &Mount) {
 
 pub(crate) fn a_stopping_server_does_not_wait_for_ever(mount: &Mount) {
     let server = mount.start("workers = 1\ndrain = \"200ms\"\n");
-    let mut client = Client::connect_narrow(server.address(), NARROW_BYTES);
+    let mut client = server.connect_narrow(NARROW_BYTES);
     client.send(get("/large.bin"));
     assert_eq!(client.response_head().status(), 200);
     server.terminate();

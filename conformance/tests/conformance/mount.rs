@@ -10,6 +10,8 @@ use flyball_testkit::{Client, Launch, Refused, Server, Site, binary, many, skip}
 pub(crate) struct Mount {
     architecture: &'static str,
     settings: &'static [&'static str],
+    /// Whether clients speak TLS.
+    is_secure: bool,
     /// The server of all bodies that are content with [`Mount::config`].
     shared: OnceLock<Result<Server, Refused>>,
 }
@@ -19,7 +21,12 @@ impl Mount {
         architecture: &'static str,
         settings: &'static [&'static str],
     ) -> Mount {
-        Mount { architecture, settings, shared: OnceLock::new() }
+        Mount { architecture, settings, is_secure: false, shared: OnceLock::new() }
+    }
+
+    /// One architecture by default, where clients speak TLS.
+    pub(crate) const fn secure(architecture: &'static str) -> Mount {
+        Mount { architecture, settings: &[], is_secure: true, shared: OnceLock::new() }
     }
 
     /// The name of the architecture.
@@ -29,7 +36,7 @@ impl Mount {
 
     /// Runs a test body, and fails when the server has panicked by its end.
     pub(crate) fn run(&self, body: fn(&Mount)) {
-        let shared = self.shared.get_or_init(|| Launch::config(self.config("")).start());
+        let shared = self.shared.get_or_init(|| self.launch(&self.config("")).start());
         match shared {
             Ok(server) => {
                 body(self);
@@ -64,8 +71,13 @@ impl Mount {
     }
 
     fn start_exactly(&self, config: &str) -> Server {
-        let started = Launch::config(config).start();
+        let started = self.launch(config).start();
         started.unwrap_or_else(|refused| panic!("it does not start: {refused}"))
+    }
+
+    fn launch(&self, config: &str) -> Launch {
+        let launch = Launch::config(config);
+        if self.is_secure { launch.secure() } else { launch }
     }
 
     fn head(&self, settings: &str) -> String {
@@ -140,6 +152,7 @@ fn architectures() -> Vec<String> {
 /// groups for that, and are named by theme, which is a module, and function.
 macro_rules! for_each_architecture {
     ([$($one:tt)*] [$($two:tt)*] [$($three:tt)*] [$($four:tt)*]) => {
+        for_each_architecture!(@secure $($one)*);
         for_each_architecture!(@all $($one)* $($two)* $($three)* $($four)*);
         mount!(full sped_select "sped" ["events = \"select\""] $($one)* $($four)*);
         mount!(full amped_processes_select "amped"
@@ -182,6 +195,21 @@ macro_rules! for_each_architecture {
             &amped_processes::MOUNTED,
         ];
     };
+    (@secure $($bodies:tt)*) => {
+        secure!(full sped_tls "sped" $($bodies)*);
+        secure!(full symped_tls "symped" $($bodies)*);
+        secure!(full shared_symped_tls "shared-symped" $($bodies)*);
+        secure!(fast n_copy_tls "n-copy" $($bodies)*);
+        secure!(fast amped_tls "amped" $($bodies)*);
+        secure!(full mp_tls "mp" $($bodies)*);
+        secure!(fast mt_tls "mt" $($bodies)*);
+        secure!(full thread_per_connection_tls "thread-per-connection" $($bodies)*);
+        secure!(full tux_tls "tux" $($bodies)*);
+        secure!(full knot_c_tls "knot-c" $($bodies)*);
+        secure!(full knot_a_tls "knot-a" $($bodies)*);
+        secure!(fast watpipe_tls "watpipe" $($bodies)*);
+        secure!(fast uring_tls "uring" $($bodies)*);
+    };
     (@all $($bodies:tt)*) => {
         mount!(full sped "sped" [] $($bodies)*);
         mount!(full symped "symped" [] $($bodies)*);
@@ -215,6 +243,25 @@ macro_rules! mount {
                 bodies: &[$($((stringify!($theme), stringify!($body)),)*
                     $($((stringify!($theme), stringify!($slow)),)*)?)*],
             };
+
+            $(mod $theme {
+                $(flyball_testkit::test_in_tier! { $tier $body {
+                    super::MOUNT.run(crate::$theme::$body);
+                } })*
+                $($(flyball_testkit::test_in_tier! { full $slow {
+                    super::MOUNT.run(crate::$theme::$slow);
+                } })*)?
+            })*
+        }
+    };
+}
+
+/// Mounts bodies on one architecture whose clients speak TLS, in this tier.
+macro_rules! secure {
+    ($tier:ident $mount:ident $architecture:literal
+     $($theme:ident: [$($body:ident),* $(,)?] $(full [$($slow:ident),* $(,)?])?,)*) => {
+        mod $mount {
+            static MOUNT: crate::mount::Mount = crate::mount::Mount::secure($architecture);
 
             $(mod $theme {
                 $(flyball_testkit::test_in_tier! { $tier $body {

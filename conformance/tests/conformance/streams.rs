@@ -18,7 +18,7 @@ fn request() -> String {
 }
 
 fn narrow(mount: &Mount) -> Client {
-    Client::connect_narrow(mount.server().address(), NARROW_BYTES)
+    mount.server().connect_narrow(NARROW_BYTES)
 }
 
 /// The page has every name, once and in order, and ends as it should.
@@ -150,7 +150,7 @@ pub(crate) fn an_unread_request_body_makes_it_the_last_answer(mount: &Mount) {
 
 pub(crate) fn a_stopping_server_finishes_it(mount: &Mount) {
     let server = mount.start("workers = 1\n");
-    let mut client = Client::connect_narrow(server.address(), NARROW_BYTES);
+    let mut client = server.connect_narrow(NARROW_BYTES);
     client.send(request() + &get("/hello.txt"));
     let head = client.response_head();
     assert_eq!((head.status(), head.field("Connection")), (200, None));
@@ -170,7 +170,7 @@ pub(crate) fn a_stopping_server_finishes_it(mount: &Mount) {
 
 pub(crate) fn http_1_0_is_told_that_it_was_cut_short(mount: &Mount) {
     let server = mount.start("admin = \"127.0.0.1:0\"\nworkers = 1\ntimeout.send = \"300ms\"\n");
-    let mut client = Client::connect_narrow(server.address(), NARROW_BYTES);
+    let mut client = server.connect_narrow(NARROW_BYTES);
     client.send("GET / HTTP/1.0\r\nHost: many.test\r\n\r\n");
     // It does not read, and is given up.
     let given_up = || server.status().contains("\"send-timeout\": 1,").then_some(());

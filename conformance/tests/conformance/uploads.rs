@@ -220,7 +220,7 @@ pub(crate) fn a_client_that_first_sends_a_body_that_nobody_wants_gets_the_whole_
     mount: &Mount,
 ) {
     let server = mount.start("limit.linger = \"64MiB\"\n");
-    let mut client = Client::connect_narrow(server.address(), NARROW_BYTES);
+    let mut client = server.connect_narrow(NARROW_BYTES);
     let length = format!("Content-Length: {}", 2 * LARGE_BYTES);
     client.send(with_body("GET", "/large.bin", &[&length], ""));
     // More than sockets hold.

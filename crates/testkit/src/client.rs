@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{self, AddressFamily, SocketType, sockopt};
 
 use crate::response::{self, Response};
+use crate::secure::Secure;
 use crate::wait::{DEADLINE, dawdle};
 
 /// Between two pieces of a split request, so that the server sees them apart.
@@ -20,6 +21,8 @@ const READ_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Client {
     stream: TcpStream,
+    /// TLS, if it speaks that.
+    tls: Option<Box<Secure>>,
     /// Received and not yet asked for.
     received: Vec<u8>,
 }
@@ -35,7 +38,15 @@ impl Client {
         stream.set_nodelay(true).expect("TCP_NODELAY");
         stream.set_read_timeout(Some(DEADLINE)).expect("SO_RCVTIMEO");
         stream.set_write_timeout(Some(DEADLINE)).expect("SO_SNDTIMEO");
-        Client { stream, received: Vec::new() }
+        Client { stream, tls: None, received: Vec::new() }
+    }
+
+    /// The same, once it has shaken hands with a server of [`Identity::shared`].
+    ///
+    /// [`Identity::shared`]: crate::Identity::shared
+    pub fn secure(mut self) -> Client {
+        self.tls = Some(Box::new(Secure::connect(&mut self.stream).expect("it shakes hands")));
+        self
     }
 
     /// The other end of a connection that a test has accepted.
@@ -72,12 +83,19 @@ impl Client {
     /// Sends these bytes.
     #[track_caller]
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream.write_all(bytes.as_ref()).expect("the server takes what is sent");
+        self.write_all(bytes.as_ref()).expect("the server takes what is sent");
     }
 
     /// Sends as much of these bytes as the server takes; false when it has closed or reset.
     pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
-        self.stream.write_all(bytes.as_ref()).is_ok()
+        self.write_all(bytes.as_ref()).is_ok()
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.tls {
+            None => self.stream.write_all(bytes),
+            Some(tls) => tls.write_all(&mut self.stream, bytes),
+        }
     }
 
     /// Sends these bytes in pieces that end at the offsets of `ends`, which ascend.
@@ -95,6 +113,9 @@ impl Client {
 
     /// Closes this side: nothing more will be sent.
     pub fn half_close(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.end(&mut self.stream).expect("the connection is open");
+        }
         self.stream.shutdown(Shutdown::Write).expect("the connection is open");
     }
 
@@ -296,7 +317,12 @@ impl Client {
         let start = self.received.len();
         self.received.resize(start + READ_BYTES, 0);
         let received = loop {
-            match self.stream.read(&mut self.received[start..]) {
+            let into = &mut self.received[start..];
+            let received = match &mut self.tls {
+                None => self.stream.read(into),
+                Some(tls) => tls.read(&mut self.stream, into),
+            };
+            match received {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 received => break received,
             }

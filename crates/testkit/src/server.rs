@@ -1,11 +1,11 @@
 //! The server as a process of its own.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use crate::binary::binary;
 use crate::client::Client;
+use crate::secure::Identity;
 use crate::skip::skip;
 use crate::wait::{DEADLINE, until};
 use crate::watchdog::Watchdog;
@@ -48,18 +49,26 @@ const PATIENT: [&str; 5] = [
 pub struct Launch {
     config: Option<String>,
     arguments: Vec<String>,
+    is_secure: bool,
 }
 
 impl Launch {
     /// A server with this configuration file, listening on a free port of 127.0.0.1.
     pub fn config(text: impl Into<String>) -> Launch {
-        Launch { config: Some(text.into()), arguments: Vec::new() }
+        Launch { config: Some(text.into()), ..Launch::default() }
     }
 
     /// A server with these arguments after `serve`, listening on a free port of 127.0.0.1.
     pub fn arguments<S: Into<String>>(arguments: impl IntoIterator<Item = S>) -> Launch {
         let arguments = arguments.into_iter().map(Into::into).collect();
-        Launch { config: None, arguments }
+        Launch { arguments, ..Launch::default() }
+    }
+
+    /// One that speaks TLS alone, with the certificate of [`Identity::shared`] for each site of
+    /// its configuration.
+    pub fn secure(mut self) -> Launch {
+        self.is_secure = true;
+        self
     }
 
     /// With one more argument.
@@ -80,8 +89,13 @@ impl Launch {
         let directory = directory.expect("a temporary directory");
         let errors = directory.path().join("stderr");
         let mut command = Command::new(binary());
-        command.arg("serve").args(&self.arguments).args(["--listen", "127.0.0.1:0"]);
-        if let Some(text) = &self.config {
+        let listen = if self.is_secure { "https://127.0.0.1:0" } else { "127.0.0.1:0" };
+        command.arg("serve").args(&self.arguments).args(["--listen", listen]);
+        let config = self.config.as_ref().map(|text| match self.is_secure {
+            true => with_certificates(text, directory.path()),
+            false => text.clone(),
+        });
+        if let Some(text) = &config {
             let path = directory.path().join(CONFIGURATION);
             fs::write(&path, text).expect("the configuration can be written");
             command.arg("--config").arg(path);
@@ -110,6 +124,7 @@ impl Launch {
             admin: None,
             workers: 0,
             directory,
+            is_secure: self.is_secure,
         };
         server.listen(&lines)?;
         Ok(server)
@@ -135,6 +150,15 @@ impl Launch {
             Err(refused) => panic!("{refused}"),
         }
     }
+}
+
+/// The same configuration, where each site has the certificate that all servers share.
+fn with_certificates(config: &str, directory: &Path) -> String {
+    let file = directory.join("certificate.pem");
+    let Identity { chain, key, .. } = Identity::shared();
+    fs::write(&file, format!("{chain}{key}")).expect("the certificate can be written");
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("and hidden");
+    config.replace("[[site]]\n", &format!("[[site]]\ncertificate = {file:?}\n"))
 }
 
 /// The line of a configuration that lets workers be who the test is, so that they may enter its
@@ -215,6 +239,8 @@ pub struct Server {
     admin: Option<SocketAddr>,
     workers: usize,
     directory: TempDir,
+    /// Its clients speak TLS.
+    is_secure: bool,
 }
 
 impl Server {
@@ -243,7 +269,16 @@ impl Server {
 
     /// A new connection to it.
     pub fn connect(&self) -> Client {
-        Client::connect(self.address)
+        self.speak(Client::connect(self.address))
+    }
+
+    /// The same with room for about this many bytes: [`Client::connect_narrow`].
+    pub fn connect_narrow(&self, bytes: usize) -> Client {
+        self.speak(Client::connect_narrow(self.address, bytes))
+    }
+
+    fn speak(&self, client: Client) -> Client {
+        if self.is_secure { client.secure() } else { client }
     }
 
     /// `/status` as it is now.
@@ -342,7 +377,11 @@ impl Server {
                 return Err(Refused { code, errors: self.errors() });
             };
             if let Some((_, url)) = line.split_once("  at https") {
-                self.secure = Some(address_of(&format!("http{url}")));
+                let address = address_of(&format!("http{url}"));
+                self.secure = Some(address);
+                if self.is_secure {
+                    self.address = address;
+                }
             } else if let Some((_, url)) = line.split_once("  at ") {
                 self.address = address_of(url);
             } else if let Some((_, url)) = line.split_once("  status at ") {
