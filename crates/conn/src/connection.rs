@@ -553,7 +553,7 @@ impl Connection {
         let _masked = cx.tried.masks.map(|mask| mask());
         let Context { clients, service, head, now, tally, log, account, buffers: lender, .. } = cx;
         head.scheme = if self.tls.is_some() { Scheme::Https } else { Scheme::Http };
-        head.policy = self.tls.as_ref().map(|tls| tls.session.policy());
+        head.secured = self.tls.as_ref().and_then(|tls| tls.secured.clone());
         let asked = head.request(input.since(at));
         let came_by_https = self.tls.is_none() && clients.says_https(&asked, self.client);
         (head.client, head.came_by_https) = (clients.of(&asked, self.client), came_by_https);

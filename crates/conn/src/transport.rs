@@ -4,9 +4,11 @@
 //! and judged by the output means the same with and without TLS. A batch is sealed as a whole, and
 //! the next one when it has left.
 
-use flyball_http::CloseReason;
+use std::sync::Arc;
+
+use flyball_http::{ClientCertificate, CloseReason, Secured};
 use flyball_site::Out;
-use flyball_tls::{Config, RECORD_BYTES_MAX, Session};
+use flyball_tls::{Certificate, Config, RECORD_BYTES_MAX, Session, fingerprint};
 
 use crate::input::Input;
 
@@ -21,6 +23,8 @@ const SPARE_WIRE_BYTES: usize = RECORD_BYTES_MAX;
 #[derive(Debug)]
 pub struct Secure {
     pub(crate) session: Session,
+    /// What was agreed on, once the handshake is done.
+    pub(crate) secured: Option<Arc<Secured>>,
     /// There is cipher text, or plain text that had no room, which may be opened now.
     pub(crate) is_unopened: bool,
     /// Something has come.
@@ -57,10 +61,32 @@ impl Secure {
         self.waits_for_turn
     }
 
+    /// Takes notice of what was agreed on; whether that was an earlier session.
+    pub(crate) fn agreed(&mut self) -> bool {
+        let Some(facts) = self.session.facts() else { return false };
+        let client = facts.client.and_then(|der| {
+            let Certificate { subject, issuer, serial, .. } = Certificate::parse(der)?;
+            Some(ClientCertificate { subject, issuer, serial, fingerprint: fingerprint(der) })
+        });
+        let secured = Secured {
+            policy: facts.policy,
+            version: facts.version,
+            cipher: facts.cipher,
+            group: facts.group,
+            name: facts.name.map(Box::from),
+            is_resumed: facts.is_resumed,
+            client,
+        };
+        let is_resumed = secured.is_resumed;
+        self.secured = Some(Arc::new(secured));
+        is_resumed
+    }
+
     /// TLS of a connection that was accepted now; none where the configuration contradicts itself.
     pub(crate) fn accept(config: &Config) -> Option<Box<Secure>> {
         Some(Box::new(Secure {
             session: Session::accept(config).ok()?,
+            secured: None,
             is_unopened: false,
             has_begun: false,
             put_off: Some(0),

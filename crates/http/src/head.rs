@@ -2,8 +2,10 @@
 //! that its caller holds.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use crate::field::{Lines, Span};
+use crate::secured::Secured;
 
 /// The method of a request (RFC 9110, section 9; PATCH is RFC 5789).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -152,8 +154,8 @@ pub struct Head {
     /// The address of the client, which the driver puts here too. Never an IPv4 address mapped into
     /// IPv6.
     pub client: IpAddr,
-    /// By which policy of TLS the connection was made, by its number; the driver puts it here too.
-    pub policy: Option<usize>,
+    /// What was agreed on for the connection, if it is over TLS; the driver puts it here too.
+    pub secured: Option<Arc<Secured>>,
     /// Whether a trusted proxy says that its client came by `https`, as the driver knows.
     pub came_by_https: bool,
     pub(crate) fields: Lines,
@@ -175,7 +177,7 @@ impl Default for Head {
             authority: Span::default(),
             scheme: Scheme::Http,
             client: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            policy: None,
+            secured: None,
             came_by_https: false,
             fields: Lines::default(),
         }

@@ -30,6 +30,7 @@ pub mod quality;
 pub mod range;
 pub mod request;
 pub mod scan;
+mod secured;
 pub mod status;
 mod target;
 
@@ -43,4 +44,5 @@ pub use limits::{HeadStyle, Limits};
 pub use network::Network;
 pub use out::{Out, Segment};
 pub use request::{OwnedRequest, Request};
+pub use secured::{ClientCertificate, Secured};
 pub use status::Status;

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use crate::field::{Line, Name, Span, is_name, is_value, trim};
 use crate::head::{Content, Head, Method, Scheme, Version};
 use crate::limits::TARGET_BYTES_MAX;
+use crate::secured::Secured;
 use crate::target::{read_host, split_target};
 
 /// The name of a line that no client has sent.
@@ -59,9 +60,9 @@ impl<'a> Request<'a> {
         self.head.scheme
     }
 
-    /// By which policy of TLS the connection was made, by its number; `None` in the clear.
-    pub fn policy(&self) -> Option<usize> {
-        self.head.policy
+    /// What was agreed on for the connection; `None` in the clear.
+    pub fn secured(&self) -> Option<&'a Secured> {
+        self.head.secured.as_deref()
     }
 
     /// Whether a trusted proxy says that its client came by `https`.
@@ -148,7 +149,8 @@ impl<'a> Request<'a> {
         }
         let mut owned = draft.done()?;
         (owned.head.client, owned.head.scheme) = (self.client(), self.scheme());
-        (owned.head.policy, owned.head.came_by_https) = (self.policy(), self.came_by_https());
+        owned.head.secured.clone_from(&self.head.secured);
+        owned.head.came_by_https = self.came_by_https();
         Some(owned)
     }
 

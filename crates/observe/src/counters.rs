@@ -46,6 +46,8 @@ counters! {
     AcceptPhases "accept_phases" "Accept phases entered (N_phases of Equation 1).",
     AcceptLimitReached "accept_limit_reached" "Accept phases that the accept-limit ended.",
     AcceptFailures "accept_failures" "Accepts that failed because the peer had gone.",
+    TlsFull "tls_full" "Full handshakes of TLS that were done.",
+    TlsResumed "tls_resumed" "Handshakes of TLS that resumed a session.",
     OutOfDescriptors "out_of_descriptors" "Times that accepting stopped for want of descriptors.",
     GetEvents "getevents_calls" "Waits for events.",
     WorkPhases "work_phases" "Work phases with at least one connection.",

@@ -22,4 +22,4 @@ pub use identities::SiteOf;
 pub use load::{Fault, Pair};
 pub use session::{Facts, Opened, PLAIN_BYTES_MAX, RECORD_BYTES_MAX, Session, State};
 pub use tickets::{ROOT_BYTES, Root, Tickets};
-pub use x509::Certificate;
+pub use x509::{Certificate, fingerprint};

@@ -419,11 +419,6 @@ impl Session {
         self.name.as_deref()
     }
 
-    /// The number of the policy that it goes by: see [`Config::policy_of`].
-    pub fn policy(&self) -> usize {
-        self.policy
-    }
-
     /// What was agreed on, once the handshake is done.
     pub fn facts(&self) -> Option<Facts<'_>> {
         let connection = &self.connection;

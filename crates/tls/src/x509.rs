@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use aws_lc_rs::digest::{SHA256, digest};
+
 use crate::der::{
     BOOLEAN, GENERALIZED_TIME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, Reader, SEQUENCE, SET,
     UTC_TIME, of_number,
@@ -195,6 +197,11 @@ fn write_value(tag: u8, value: &[u8], to: &mut String) {
             letter => to.push(letter),
         }
     }
+}
+
+/// The SHA-256 of a certificate in DER, in hexadecimal digits.
+pub fn fingerprint(der: &[u8]) -> String {
+    hexadecimal(digest(&SHA256, der).as_ref())
 }
 
 /// Bytes in hexadecimal digits.

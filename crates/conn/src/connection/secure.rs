@@ -3,6 +3,7 @@
 use flyball_http::CloseReason;
 use flyball_http::h1::state::State;
 use flyball_http::out::Memory;
+use flyball_observe::counters::Counter;
 use flyball_site::File;
 use flyball_tls::{Config, Failure, State as Stands};
 
@@ -130,6 +131,11 @@ impl Connection {
             cx.hellos.answered();
         }
         tls.is_unopened = tls.session.has_more();
+        if was_handshaking && !tls.session.is_handshaking() {
+            let is_resumed = tls.agreed();
+            let counter = if is_resumed { Counter::TlsResumed } else { Counter::TlsFull };
+            cx.tally.add(counter, 1);
+        }
         self.unseen |= opened.plain > 0;
         match opened.state {
             Stands::Handshake => return false,

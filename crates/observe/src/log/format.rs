@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use flyball_http::Name;
-use flyball_http::{Request, Status};
+use flyball_http::{Request, Secured, Status};
 
 use crate::text::{self, Dates, Style};
 
@@ -71,6 +71,13 @@ fields! {
     DurationUs "duration_us",
     Worker "worker",
     RequestId "request_id",
+    SslProtocol "ssl_protocol",
+    SslCipher "ssl_cipher",
+    SslGroup "ssl_group",
+    SslServerName "ssl_server_name",
+    SslResumed "ssl_session_reused",
+    SslClient "ssl_client_s_dn",
+    SslFingerprint "ssl_client_fingerprint",
 }
 
 /// What begins the name of a field of the request.
@@ -211,6 +218,17 @@ impl LogFormat {
                     Field::Path => client_chose(request.map(Request::path), out),
                     Field::Query => client_chose(request.map(Request::query).filter(is_there), out),
                     Field::Host => client_chose(request.map(Request::host).filter(is_there), out),
+                    Field::SslProtocol
+                    | Field::SslCipher
+                    | Field::SslGroup
+                    | Field::SslServerName
+                    | Field::SslResumed
+                    | Field::SslClient
+                    | Field::SslFingerprint => {
+                        let secured = request.and_then(|request| request.secured());
+                        let told = secured.and_then(|secured| of_tls(*field, secured));
+                        client_chose(told.map(str::as_bytes), out);
+                    }
                 },
                 Item::Known(name) => client_chose(request.and_then(|r| r.value(*name)), out),
                 Item::Header(name) => client_chose(request.and_then(|r| r.field(name)), out),
@@ -241,6 +259,21 @@ impl LogFormat {
             (None, Style::Plain) => out.push(b'-'),
             (None, Style::Json) => out.extend_from_slice(b"null"),
         }
+    }
+}
+
+/// What a field tells of a connection over TLS, if there is anything to tell.
+fn of_tls(field: Field, secured: &Secured) -> Option<&str> {
+    let client = secured.client.as_ref();
+    match field {
+        Field::SslProtocol => Some(secured.version),
+        Field::SslCipher => Some(secured.cipher),
+        Field::SslGroup => secured.group,
+        Field::SslServerName => secured.name.as_deref(),
+        Field::SslResumed => Some(if secured.is_resumed { "r" } else { "." }),
+        Field::SslClient => client.map(|client| client.subject.as_str()),
+        Field::SslFingerprint => client.map(|client| client.fingerprint.as_str()),
+        _ => None,
     }
 }
 

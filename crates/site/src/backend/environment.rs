@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Write;
 
 use flyball_http::head::Content;
-use flyball_http::{Name, Request, Scheme};
+use flyball_http::{Name, Request, Scheme, Secured};
 
 use crate::path::{self, Mapped};
 
@@ -46,6 +46,15 @@ const OF_REQUEST: &[&str] = &[
     "REQUEST_URI",
     "REQUEST_SCHEME",
     "HTTPS",
+    "SSL_PROTOCOL",
+    "SSL_CIPHER",
+    "SSL_TLS_SNI",
+    "SSL_SESSION_RESUMED",
+    "SSL_CLIENT_VERIFY",
+    "SSL_CLIENT_S_DN",
+    "SSL_CLIENT_I_DN",
+    "SSL_CLIENT_M_SERIAL",
+    "SSL_CLIENT_FINGERPRINT",
     "QUERY_STRING",
     "SERVER_NAME",
     "SERVER_PORT",
@@ -70,6 +79,23 @@ impl Environment {
         Environment { text, variables }.renewed(request, id, user)
     }
 
+    /// What was agreed on for the connection, by the names that mod_ssl has for it.
+    fn add_secured(&mut self, secured: &Secured) {
+        let resumed: &[u8] = if secured.is_resumed { b"Resumed" } else { b"Initial" };
+        self.add("SSL_PROTOCOL", secured.version.as_bytes());
+        self.add("SSL_CIPHER", secured.cipher.as_bytes());
+        self.add("SSL_TLS_SNI", secured.name.as_deref().unwrap_or_default().as_bytes());
+        self.add("SSL_SESSION_RESUMED", resumed);
+        let Some(client) = &secured.client else {
+            return self.add("SSL_CLIENT_VERIFY", b"NONE");
+        };
+        self.add("SSL_CLIENT_VERIFY", b"SUCCESS");
+        self.add("SSL_CLIENT_S_DN", client.subject.as_bytes());
+        self.add("SSL_CLIENT_I_DN", client.issuer.as_bytes());
+        self.add("SSL_CLIENT_M_SERIAL", client.serial.as_bytes());
+        self.add("SSL_CLIENT_FINGERPRINT", client.fingerprint.as_bytes());
+    }
+
     /// The same in the memory of one that is not needed any more.
     pub(crate) fn renewed(self, request: &Request<'_>, id: &str, user: Option<&[u8]>) -> Self {
         let mut all = self;
@@ -83,6 +109,9 @@ impl Environment {
         all.add("REQUEST_SCHEME", request.scheme().as_str().as_bytes());
         if request.scheme() == Scheme::Https || request.came_by_https() {
             all.add("HTTPS", b"on");
+        }
+        if let Some(secured) = request.secured() {
+            all.add_secured(secured);
         }
         all.add("QUERY_STRING", request.query());
         let host = request.host();
@@ -249,7 +278,8 @@ fn port(host: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
     use flyball_http::scan::parse_head;
-    use flyball_http::{Head, Limits};
+    use flyball_http::{ClientCertificate, Head, Limits};
+    use std::sync::Arc;
 
     fn of(head: &str) -> Vec<(String, String)> {
         of_user(head, None)
@@ -307,7 +337,16 @@ mod tests {
         };
         assert!(!is_on(&head));
         head.scheme = Scheme::Https;
+        let client = ClientCertificate { subject: "CN=a".into(), ..Default::default() };
+        let secured = Secured { version: "TLSv1.3", client: Some(client), ..Secured::default() };
+        head.secured = Some(Arc::new(secured));
         assert!(is_on(&head));
+        let all = Environment::of(&head.request(HEAD), "1-2", None);
+        for pair in [("SSL_PROTOCOL", "TLSv1.3"), ("SSL_CLIENT_S_DN", "CN=a")] {
+            let (name, value) = (pair.0.as_bytes(), pair.1.as_bytes());
+            assert!(all.iter().any(|one| one == (name, value)), "{pair:?}");
+        }
+        assert!(all.iter().all(|(name, _)| is_of_request(name)));
         (head.scheme, head.came_by_https) = (Scheme::Http, true);
         assert!(is_on(&head));
     }

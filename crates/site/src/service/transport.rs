@@ -71,7 +71,9 @@ impl Transports {
     pub(super) fn passage(&self, site: usize, request: &Request<'_>) -> Passage {
         let Some(transport) = self.of_sites.get(site) else { return Passage::Free };
         match (request.scheme(), transport.policy) {
-            (Scheme::Https, policy) if policy.is_some() && request.policy() == policy => {
+            (Scheme::Https, Some(policy))
+                if request.secured().is_some_and(|secured| secured.policy == policy) =>
+            {
                 Passage::Free
             }
             (Scheme::Https, _) => Passage::Misdirected,
@@ -124,7 +126,8 @@ impl Service {
 mod tests {
     use super::*;
     use flyball_http::scan::parse_head;
-    use flyball_http::{Head, Limits};
+    use flyball_http::{Head, Limits, Secured};
+    use std::sync::Arc;
 
     fn transports(policy: Option<usize>, redirects: bool, only_tls: bool) -> Transports {
         let of_sites = vec![Transport { policy, redirects, only_tls }];
@@ -135,7 +138,8 @@ mod tests {
         let (text, mut head) =
             (format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"), Head::default());
         parse_head(text.as_bytes(), &Limits::default(), &mut head).unwrap();
-        (head.scheme, head.policy) = (scheme, policy);
+        head.scheme = scheme;
+        head.secured = policy.map(|policy| Arc::new(Secured { policy, ..Secured::default() }));
         all.passage(0, &head.request(text.as_bytes()))
     }
 

@@ -1,8 +1,13 @@
 //! The way that a request comes by: in the clear, or over TLS by the policy of a site.
 
+use std::time::Duration;
+
+use flyball_testkit::wait::until;
 use flyball_testkit::{Client, Server};
 
 use crate::common::https::Authority;
+
+const AT_MOST: Duration = Duration::from_secs(60);
 
 /// The head of the answer to a request in the clear.
 fn clear(server: &Server, target: &str, more: &str) -> String {
@@ -62,5 +67,39 @@ fn a_site_whose_clients_show_certificates_is_reached_by_its_own_name_alone() {
     let mut plain = Client::connect(server.address());
     plain.send(b"GET / HTTP/1.1\r\nHost: b.test\r\nConnection: close\r\n\r\n");
     assert!(plain.rest().starts_with(b"HTTP/1.1 421 "));
+    server.assert_sound();
+}
+
+#[test]
+fn what_was_agreed_on_is_logged_counted_and_told_to_programs() {
+    let authority = Authority::new();
+    authority.issue("a.pem", &["a.test"]);
+    authority.issue_by("client.pem", &["someone"], |params| {
+        params.distinguished_name.push(rcgen::DnType::CommonName, "some one");
+    });
+    std::fs::create_dir(authority.path("programs")).unwrap();
+    let program = "#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\n\\r\\n'\n\
+                   echo \"$HTTPS $SSL_PROTOCOL $SSL_TLS_SNI $SSL_CLIENT_VERIFY\"\n";
+    authority.write("programs/x", program, 0o755);
+    let (ca, log, root) =
+        (authority.path("ca.pem"), authority.path("log"), authority.path("programs"));
+    let lines = format!("tls.client-ca = {ca:?}\n[[site.cgi]]\npath = \"/p\"\nroot = {root:?}");
+    let format = "$ssl_protocol $ssl_server_name $ssl_session_reused $ssl_client_s_dn.";
+    let config = format!(
+        "access-log = {log:?}\nadmin = \"127.0.0.1:0\"\n[log]\nformat = {format:?}\n{}",
+        authority.site("\"a.test\"", "a.pem", &lines)
+    );
+    let server = authority.start(&config);
+    let client = authority.path("client.pem").display().to_string();
+    let address = format!("https://a.test:{}/p/x", server.secure().port());
+    let (said, output) = authority.curl(&server, "a.test", &["-E", &client, &address]);
+    assert!(said.contains("on TLSv1.3 a.test SUCCESS\n200"), "{said}: {output:?}");
+    let logged = || {
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        log.contains("TLSv1.3 a.test . CN=some one").then_some(())
+    };
+    assert!(until(AT_MOST, logged).is_some(), "{:?}", std::fs::read_to_string(&log));
+    let counted = || server.status().contains("\"tls_full\": 1,").then_some(());
+    assert!(until(AT_MOST, counted).is_some(), "{}", server.status());
     server.assert_sound();
 }
