@@ -307,4 +307,32 @@ mod tests {
             prop_assert_eq!(client(Name::Forwarded, &[&appended]), "2001:db8::1");
         }
     }
+
+    #[test]
+    fn what_the_nearest_proxy_says_of_the_scheme_counts() {
+        let says = |lines: &str| {
+            let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n\r\n");
+            let mut head = Head::default();
+            scan::parse_head(text.as_bytes(), &Limits::default(), &mut head).unwrap();
+            says_https(&head.request(text.as_bytes()))
+        };
+        for lines in [
+            "X-Forwarded-Proto: https",
+            "X-Forwarded-Proto: http, HTTPS",
+            "Forwarded: for=192.0.2.1;proto=https",
+            "Forwarded: proto=http, for=192.0.2.1; Proto=\"https\"",
+        ] {
+            assert!(says(lines), "{lines}");
+        }
+        for lines in [
+            "X-Forwarded-Proto: https, http",
+            "X-Forwarded-Proto: httpsx",
+            "Forwarded: proto=https, proto=http",
+            "Forwarded: for=\"proto=https\"",
+            "Forwarded: proto",
+            "X: 1",
+        ] {
+            assert!(!says(lines), "{lines}");
+        }
+    }
 }

@@ -16,7 +16,7 @@ use flyball_sys::net::Address;
 use flyball_sys::secret_file::{self, SecretFile, Version};
 use flyball_sys::{clock, random, sealed};
 use flyball_tls::{
-    Bundle, ClientAuth, Config, Pair, Policy, ROOT_BYTES, Root, Site, Tickets, Unknown,
+    Bundle, Certificate, ClientAuth, Config, Pair, Policy, ROOT_BYTES, Root, Site, Tickets, Unknown,
 };
 
 /// Longest file of a chain, a key, authorities or lists, in bytes.
@@ -134,6 +134,11 @@ impl Tls {
         Arc::new(Renewals::new(self.config.clone(), reader))
     }
 
+    /// The certificates in use.
+    pub(crate) fn in_use(&self) -> Vec<InUse> {
+        self.files.iter().map(|files| files.in_use.clone()).collect()
+    }
+
     /// When to look again, in monotonic milliseconds.
     pub(crate) fn look_ms(&self) -> u64 {
         self.look_ms
@@ -167,6 +172,34 @@ impl Tls {
             self.config.take(bundle);
         }
         seen
+    }
+}
+
+/// A certificate in use, as it is told.
+#[derive(Clone, Debug)]
+pub(crate) struct InUse {
+    /// The first of its names.
+    pub(crate) name: String,
+    /// Who issued it.
+    pub(crate) issuer: String,
+    /// The last second in which it holds, since 1970.
+    pub(crate) not_after_s: u64,
+}
+
+impl InUse {
+    fn new(certificate: &Certificate) -> InUse {
+        let address = || certificate.addresses.first().map(ToString::to_string);
+        let name = certificate.names.first().cloned().or_else(address);
+        InUse {
+            name: name.unwrap_or_else(|| certificate.subject.clone()),
+            issuer: certificate.issuer.clone(),
+            not_after_s: certificate.not_after_s,
+        }
+    }
+
+    /// For how many seconds it holds; below zero since it has expired.
+    pub(crate) fn holds_s(&self, now_s: u64) -> i64 {
+        self.not_after_s.cast_signed().saturating_sub(now_s.cast_signed())
     }
 }
 
@@ -236,16 +269,16 @@ struct Files {
     names: CertificateFiles,
     /// Those that were looked at last, whether they could be used or not.
     versions: [Option<Version>; 2],
-    /// Until when the certificate in use holds.
-    not_after_s: u64,
+    /// The certificate in use.
+    in_use: InUse,
     /// What was said last of files that cannot be used.
     said: Option<String>,
 }
 
 impl Files {
     fn new(names: &CertificateFiles, pair: &Pair) -> Files {
-        let not_after_s = pair.certificate().not_after_s;
-        Files { names: names.clone(), versions: versions(names), not_after_s, said: None }
+        let in_use = InUse::new(pair.certificate());
+        Files { names: names.clone(), versions: versions(names), in_use, said: None }
     }
 
     fn blame(&self, why: &str) -> String {
@@ -265,7 +298,7 @@ impl Files {
             return None;
         }
         let read = read_pair(&self.names).and_then(|(pair, _)| {
-            let is_worse = pair.certificate().not_after_s < now_s.min(self.not_after_s);
+            let is_worse = pair.certificate().not_after_s < now_s.min(self.in_use.not_after_s);
             match expiry(&pair, now_s).filter(|_| is_worse) {
                 Some(why) => Err(self.blame(&why)),
                 None => Ok(pair),
@@ -275,7 +308,7 @@ impl Files {
         self.versions = versions;
         match read {
             Ok(pair) => {
-                (self.not_after_s, self.said) = (pair.certificate().not_after_s, None);
+                (self.in_use, self.said) = (InUse::new(pair.certificate()), None);
                 Some(Ok(pair))
             }
             Err(why) => {
@@ -417,4 +450,31 @@ fn draw() -> Result<Root, String> {
     let mut root = [0; ROOT_BYTES];
     random::fill(&mut root).map_err(|error| format!("no random bytes: {error}"))?;
     Ok(Root(root))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_is_replaced_every_week_and_the_one_before_is_kept_for_two_days() {
+        let first = draw().unwrap();
+        let mut roots = Roots { all: vec![first], since_s: 1_000 };
+        assert!(!roots.turn(1_000 + ROOT_S - 1));
+        let now_s = 1_000 + ROOT_S;
+        assert!(roots.turn(now_s));
+        assert_eq!((roots.all.len(), roots.all[1], roots.since_s), (2, first, now_s));
+        assert!(roots.all[0] != first && !roots.turn(now_s + ROOT_KEPT_S - 1));
+        assert!(roots.turn(now_s + ROOT_KEPT_S) && !roots.turn(now_s + ROOT_KEPT_S + 1));
+        assert_eq!(roots.all.len(), 1);
+    }
+
+    #[test]
+    fn roots_are_read_from_the_memory_that_they_were_put_in() {
+        let roots = Roots { all: vec![draw().unwrap(), draw().unwrap()], since_s: 7 };
+        let read = Roots::read(roots.in_memory().unwrap());
+        assert_eq!((read.all, read.since_s), (roots.all, 7));
+        let other = sealed::write(b"short").unwrap();
+        assert!(Roots::read(other).all.is_empty());
+    }
 }

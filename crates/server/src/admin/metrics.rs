@@ -6,6 +6,7 @@ use flyball_observe::counters::{ACCEPT_BATCHES, Counter, STATUS_CLASSES, Totals}
 use flyball_observe::histogram::Timing;
 use flyball_observe::hosts::CLASS_NAMES;
 use flyball_observe::standing::Standing;
+use flyball_sys::clock;
 use flyball_sys::process;
 
 use super::prometheus::{Family, NS_PER_S, Text};
@@ -18,6 +19,7 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
     write_counters(&mut text, snapshot);
     write_connections(&mut text, &snapshot.totals);
     write_queues(&mut text, snapshot);
+    write_certificates(&mut text, snapshot);
     write_times(&mut text, &snapshot.totals);
     write_processes(&mut text, snapshot);
     write_workers(&mut text, snapshot);
@@ -117,6 +119,19 @@ fn write_queues(text: &mut Text, snapshot: &Snapshot<'_>) {
             let labels = [("listen", listen.as_str()), ("socket", &queue.socket.to_string())];
             family.sample(&labels, if is_limit { queue.limit } else { queue.length });
         }
+    }
+}
+
+fn write_certificates(text: &mut Text, snapshot: &Snapshot<'_>) {
+    if snapshot.admin.certificates.is_empty() {
+        return;
+    }
+    let now_s = clock::unix_ms() / 1_000;
+    let help = "Seconds for which a certificate holds; below zero since it has expired.";
+    let mut family = text.gauge("flyball_certificate_holds_seconds", help);
+    for one in &snapshot.admin.certificates {
+        let labels = [("name", one.name.as_str()), ("issuer", &one.issuer)];
+        family.sample(&labels, one.holds_s(now_s));
     }
 }
 

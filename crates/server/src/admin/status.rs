@@ -5,6 +5,7 @@ use flyball_observe::counters::{Counter, Totals};
 use flyball_observe::histogram::{Timing, lower_bound_ns};
 use flyball_observe::hosts::{CLASS_NAMES, CLASSES};
 use flyball_observe::standing::Standing;
+use flyball_sys::clock;
 use serde_json::{Map, Value, json};
 
 use super::snapshot::{Process, Snapshot};
@@ -39,6 +40,11 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
             "request_queue_drops": drops.request_queue_drops,
             "request_queue_cookies": drops.request_queue_cookies,
         },
+        "certificates": snapshot.admin.certificates.iter().map(|one| json!({
+            "name": one.name,
+            "issuer": one.issuer,
+            "holds_s": one.holds_s(clock::unix_ms() / 1_000),
+        })).collect::<Value>(),
         "accept_queue": { "length": length.sum::<u64>(), "limit": limit.sum::<u64>() },
         "accept_queues": snapshot.queues.iter().map(|queue| json!({
             "listen": queue.listen.map(|address| address.to_string()),

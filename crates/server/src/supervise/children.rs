@@ -356,10 +356,7 @@ impl Master {
         }
         match role {
             // It keeps the listening sockets, whose queues it shows, and no file of any site.
-            Role::Admin => {
-                self.server.let_files_go()?;
-                self.server.setup.tls = None;
-            }
+            Role::Admin => self.server.let_files_go()?,
             Role::Worker { .. } => (self.server.admin, self.server.setup.appender) = (None, None),
             Role::Log | Role::Spawner => {}
         }
@@ -368,6 +365,7 @@ impl Master {
     }
 
     fn run_admin(&mut self, commands: Option<Arc<Channel>>, master: i32) -> io::Result<()> {
+        let certificates = self.server.setup.tls.take().map(|tls| tls.in_use());
         let Some(socket) = &self.server.admin else { return Ok(()) };
         admin::serve(&admin::Admin {
             socket: Arc::clone(socket),
@@ -378,6 +376,7 @@ impl Master {
             listeners: self.server.listening.all(),
             started_ms: self.started_ms,
             master,
+            certificates: certificates.unwrap_or_default(),
         })
     }
 

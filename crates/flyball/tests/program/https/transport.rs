@@ -101,5 +101,10 @@ fn what_was_agreed_on_is_logged_counted_and_told_to_programs() {
     assert!(until(AT_MOST, logged).is_some(), "{:?}", std::fs::read_to_string(&log));
     let counted = || server.status().contains("\"tls_full\": 1,").then_some(());
     assert!(until(AT_MOST, counted).is_some(), "{}", server.status());
+    let status = server.status();
+    assert!(
+        status.contains("\"name\": \"a.test\"") && status.contains("\"holds_s\": "),
+        "{status}"
+    );
     server.assert_sound();
 }
