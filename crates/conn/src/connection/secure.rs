@@ -135,12 +135,13 @@ impl Connection {
             let is_resumed = tls.agreed();
             let counter = if is_resumed { Counter::TlsResumed } else { Counter::TlsFull };
             cx.tally.add(counter, 1);
+            // Also where the client's request and its end came along.
+            self.conn.begins(&cx.now);
         }
         self.unseen |= opened.plain > 0;
         match opened.state {
             Stands::Handshake => return false,
-            Stands::Open if was_handshaking => self.conn.begins(&cx.now),
-            Stands::Open => return opened.plain > 0,
+            Stands::Open => return was_handshaking || opened.plain > 0,
             // What it has said before that is seen first.
             Stands::PeerClosed => {
                 tls.has_ended = !tls.is_left && !tls.is_unopened;
