@@ -3,11 +3,13 @@
 //! Tests are in two tiers. `cargo test --workspace` runs the fast one. Those of the full tier are
 //! marked `#[ignore = "full tier"]`, so that libtest's `--ignored` runs exactly the rest.
 
+use std::io::BufReader;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 mod executables;
+mod failures;
 mod neighbours;
 mod options;
 mod timed;
@@ -68,10 +70,14 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Runs every step, then prints a line for each with its time. Whether all passed.
+/// Runs every step, then prints the tests that failed and a line for each step with its time.
+/// Whether all passed.
 fn steps(root: &Path) -> bool {
     let results: Vec<StepResult> =
         STEPS.iter().map(|(name, arguments)| run(root, name, arguments)).collect();
+    for result in results.iter().filter(|result| !result.failures.is_empty()) {
+        println!("ci: {} once more:\n{}", result.name, result.failures.join("\n"));
+    }
     for result in &results {
         println!("ci: {result}");
     }
@@ -82,6 +88,8 @@ struct StepResult {
     name: &'static str,
     passed: bool,
     took: Duration,
+    /// What libtest says of tests that failed, by lines.
+    failures: Vec<String>,
 }
 
 impl std::fmt::Display for StepResult {
@@ -98,12 +106,21 @@ fn run(root: &Path, name: &'static str, arguments: &[&str]) -> StepResult {
     // The tests' own build has made the program when the first of them runs: another build of it
     // alone may choose other features of what it depends on, and take minutes.
     let program = executables::program(root);
-    let passed = match cargo.args(arguments).env("FLYBALL_BIN", program).status() {
-        Ok(status) => status.success(),
-        Err(error) => {
-            eprintln!("ci: cannot run cargo: {error}");
-            false
-        }
+    cargo.args(arguments).env("FLYBALL_BIN", program).stdout(Stdio::piped());
+    let (passed, failures) = told(&mut cargo).unwrap_or_else(|error| {
+        eprintln!("ci: cannot run cargo: {error}");
+        (false, Vec::new())
+    });
+    StepResult { name, passed, took: start.elapsed(), failures }
+}
+
+/// Runs a command to its end and passes on what it prints. Whether it succeeded, and what it says
+/// of tests that failed.
+fn told(command: &mut Command) -> std::io::Result<(bool, Vec<String>)> {
+    let mut child = command.spawn()?;
+    let failures = match child.stdout.take() {
+        Some(stdout) => failures::tee(BufReader::new(stdout), std::io::stdout().lock())?,
+        None => Vec::new(),
     };
-    StepResult { name, passed, took: start.elapsed() }
+    Ok((child.wait()?.success(), failures))
 }

@@ -77,8 +77,12 @@ pub enum Memory<'a> {
 /// the kernel asynchronously. It starts over once everything is sent.
 #[derive(Debug)]
 pub struct Out<F> {
-    /// Filled up to its length, and never beyond its capacity while any of it is queued.
+    /// All of its length may be written to: it neither moves nor gets shorter while any of it is
+    /// queued.
     inline: Vec<u8>,
+    /// How much of it is written to.
+    filled: usize,
+    /// How much of that has been sent.
     taken: usize,
     queue: VecDeque<Segment<F>>,
 }
@@ -93,13 +97,13 @@ impl<F> Out<F> {
     /// An empty queue with its buffer allocated.
     pub fn new() -> Out<F> {
         let queue = VecDeque::with_capacity(SEGMENTS_MAX);
-        Out { inline: Vec::with_capacity(INLINE_BYTES), taken: 0, queue }
+        Out { inline: vec![0; INLINE_BYTES], filled: 0, taken: 0, queue }
     }
 
     /// An empty queue whose buffer is allocated when it is needed, as long as it has to be: for
     /// [`Out::append`].
     pub fn growing() -> Out<F> {
-        Out { inline: Vec::new(), taken: 0, queue: VecDeque::new() }
+        Out { inline: Vec::new(), filled: 0, taken: 0, queue: VecDeque::new() }
     }
 
     /// True when nothing is left to send.
@@ -113,16 +117,18 @@ impl<F> Out<F> {
     }
 
     fn inline_room(&self) -> usize {
-        self.inline.capacity() - self.inline.len()
+        self.inline.len() - self.filled
     }
 
     /// Appends what `write` adds to a buffer. The queue's own one may grow for that, unless any of
     /// it is queued.
     pub fn append<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         if self.queue.is_empty() {
+            self.inline.clear();
             let done = write(&mut self.inline);
-            if !self.inline.is_empty() {
-                self.queue.push_back(Segment::Inline(self.inline.len()));
+            self.filled = self.inline.len();
+            if self.filled > 0 {
+                self.queue.push_back(Segment::Inline(self.filled));
             }
             return done;
         }
@@ -132,9 +138,10 @@ impl<F> Out<F> {
         done
     }
 
-    /// Gives memory back beyond so much, while nothing is queued.
+    /// Gives the memory of [`Out::append`] back beyond so much, while nothing is queued.
     pub fn shrink_to(&mut self, bytes: usize) {
         if self.queue.is_empty() {
+            self.inline.clear();
             self.inline.shrink_to(bytes);
         }
     }
@@ -147,7 +154,9 @@ impl<F> Out<F> {
             return;
         }
         for part in parts {
-            self.inline.extend_from_slice(part);
+            let end = self.filled + part.len();
+            self.inline[self.filled..end].copy_from_slice(part);
+            self.filled = end;
         }
         match self.queue.back_mut() {
             Some(Segment::Inline(last)) => *last += len,
@@ -287,16 +296,18 @@ impl<F> Out<F> {
             }
         }
         if self.queue.is_empty() {
-            self.inline.clear();
-            self.taken = 0;
+            self.start_over();
         }
     }
 
     /// Forgets everything that is queued.
     pub fn clear(&mut self) {
         self.queue.clear();
-        self.inline.clear();
-        self.taken = 0;
+        self.start_over();
+    }
+
+    fn start_over(&mut self) {
+        (self.filled, self.taken) = (0, 0);
     }
 }
 

@@ -9,13 +9,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use flyball_http::{CloseReason, Status};
+use flyball_http::CloseReason;
 use flyball_sys::shared::SharedCounters;
 
 use crate::histogram::{self, Distribution, Timing};
-use crate::hosts::{CLASSES, NamedCounts, class};
+use crate::hosts::{CLASSES, NamedCounts};
 use crate::standing::{STANDINGS, Standing};
 use crate::writers::Writers;
+
+mod tally;
+
+pub use tally::Tally;
 
 macro_rules! counters {
     ($($name:ident $label:literal $help:literal),* $(,)?) => {
@@ -142,10 +146,17 @@ pub const ACCEPT_BATCHES: [(Counter, Option<u64>); 9] = [
 ];
 
 const COUNTERS: usize = Counter::ALL.len();
-const REASONS: usize = CloseReason::ALL.len();
+
+/// How many counters and reasons for closes there are: a block begins with their sums.
+const SUMS: usize = COUNTERS + CloseReason::ALL.len();
+
+/// Where the sum of a reason stands in a block; that of a counter stands at its number.
+const fn reason_at(reason: CloseReason) -> usize {
+    COUNTERS + reason as usize
+}
 
 /// Where the cells of histograms begin in a block, and those that are no sums.
-const TIMINGS_AT: usize = COUNTERS + REASONS;
+const TIMINGS_AT: usize = SUMS;
 const STATES_AT: usize = TIMINGS_AT + histogram::ALL_CELLS;
 
 /// Where a block says how many lines of the access log wait in the memory of their process.
@@ -156,63 +167,6 @@ const OPEN_AT: usize = GATHERED_AT + 1;
 
 /// Values in one block; whole cache lines, so that blocks do not share one.
 const BLOCK: usize = (OPEN_AT + 1).next_multiple_of(8);
-
-/// What one thread of control has counted since it last published.
-#[derive(Clone, Debug)]
-pub struct Tally {
-    counters: [u64; COUNTERS],
-    reasons: [u64; REASONS],
-}
-
-impl Default for Tally {
-    fn default() -> Tally {
-        Tally { counters: [0; COUNTERS], reasons: [0; REASONS] }
-    }
-}
-
-impl Tally {
-    /// Counts `n` more.
-    pub fn add(&mut self, counter: Counter, n: u64) {
-        self.counters[counter as usize] += n;
-    }
-
-    /// What was counted since it was published.
-    pub fn counter(&self, counter: Counter) -> u64 {
-        self.counters[counter as usize]
-    }
-
-    /// Counts an accept phase that accepted so many connections (M60).
-    pub fn accept_phase(&mut self, accepted: u64) {
-        self.accept_batch(accepted);
-        self.add(Counter::AcceptPhases, 1);
-        self.add(Counter::Accepted, accepted);
-    }
-
-    /// Counts that so many connections were accepted one after the other.
-    pub fn accept_batch(&mut self, accepted: u64) {
-        let bucket = (u64::BITS - accepted.leading_zeros()) as usize;
-        self.add(ACCEPT_BATCHES[bucket.min(ACCEPT_BATCHES.len() - 1)].0, 1);
-    }
-
-    /// Adds what another has counted.
-    pub fn absorb(&mut self, other: &Tally) {
-        let (mine, theirs) = (self.counters.iter_mut(), &other.counters);
-        mine.zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
-        let (mine, theirs) = (self.reasons.iter_mut(), &other.reasons);
-        mine.zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
-    }
-
-    /// Counts a request that was answered with this status.
-    pub fn answered(&mut self, status: Status) {
-        self.add(Counter::Requests, 1);
-        self.add(STATUS_CLASSES[class(status)], 1);
-    }
-
-    /// Counts a closed connection.
-    pub fn closed(&mut self, reason: CloseReason) {
-        self.reasons[reason as usize] += 1;
-    }
-}
 
 /// What the whole server shares beside its counters: a word each, in front of the blocks.
 #[derive(Clone, Copy)]
@@ -377,12 +331,8 @@ impl Blocks {
 
     /// Adds a tally to a block and empties it.
     pub fn publish(&self, index: usize, writers: Writers, tally: &mut Tally) {
-        let pending = tally.counters.iter_mut().chain(&mut tally.reasons);
-        for (cell, value) in self.block(index).iter().zip(pending) {
-            if *value > 0 {
-                writers.add(cell, std::mem::take(value));
-            }
-        }
+        let block = self.block(index);
+        tally.take(|place, n| writers.add(&block[place], n));
     }
 
     /// One connection goes from one place to another, or comes, or goes; the block may have
@@ -486,7 +436,7 @@ impl Totals {
 
     /// Connections closed for this reason.
     pub fn closed(&self, reason: CloseReason) -> u64 {
-        self.sums[COUNTERS + reason as usize]
+        self.sums[reason_at(reason)]
     }
 
     /// Connections that stand there now.
