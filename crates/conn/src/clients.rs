@@ -35,9 +35,11 @@ impl ClientSettings {
         }
     }
 
-    /// Whether a trusted proxy says that the client of a request came by `https`.
+    /// Whether a trusted proxy says that the client of a request came by `https`, beside the field
+    /// that names this client.
     pub fn says_https(&self, request: &Request<'_>, connected: IpAddr) -> bool {
-        !self.trusted.is_empty() && self.trusts(connected) && forwarded::says_https(request)
+        let field = self.address.field();
+        field.is_some_and(|name| self.trusts(connected) && forwarded::says_https(request, name))
     }
 }
 

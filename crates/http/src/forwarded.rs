@@ -11,6 +11,8 @@ use crate::network::Network;
 use crate::quality::outside_quotes;
 use crate::request::Request;
 
+const FORWARDED_PROTO: &[u8] = b"x-forwarded-proto";
+
 /// Most proxies in a row that are looked through.
 pub const HOPS_MAX: usize = 32;
 
@@ -44,25 +46,24 @@ pub fn client_of(request: &Request<'_>, name: Name, peer: IpAddr, trusted: &[Net
 }
 
 /// Whether the proxy that a request came from says that its own client came by `https`: in the last
-/// element of `Forwarded`, or in `X-Forwarded-Proto`. Who it is must be known to be trusted.
-pub fn says_https(request: &Request<'_>) -> bool {
-    let is_https = |value: &[u8]| value.trim_ascii().eq_ignore_ascii_case(b"https");
-    let last =
-        request.field(b"x-forwarded-proto").and_then(|value| value.rsplit(|b| *b == b',').next());
-    if last.is_some_and(is_https) {
-        return true;
-    }
-    let Some(value) = request.values(Name::Forwarded).next_back() else { return false };
-    let quotes = is_well_quoted(value);
-    let Some(element) = Split::new(value, b',', quotes).last() else { return false };
-    Split::new(element, b';', quotes).any(|pair| {
-        let (name, value) = match pair.iter().position(|byte| *byte == b'=') {
-            Some(at) => (pair[..at].trim_ascii(), pair[at + 1..].trim_ascii()),
-            None => return false,
-        };
-        let value = value.strip_prefix(b"\"").and_then(|v| v.strip_suffix(b"\"")).unwrap_or(value);
-        name.eq_ignore_ascii_case(b"proto") && is_https(value)
-    })
+/// element of `Forwarded`, or in the last of `X-Forwarded-Proto` where it names its client in
+/// [`Name::XForwardedFor`]. The other field may be the client's own. Who it is must be known to be
+/// trusted.
+pub fn says_https(request: &Request<'_>, name: Name) -> bool {
+    let said = match name {
+        Name::Forwarded => {
+            let value = request.values(Name::Forwarded).next_back();
+            value.and_then(|value| {
+                let element = Split::new(value, b',', is_well_quoted(value)).last()?;
+                parameter(element, b"proto")
+            })
+        }
+        _ => {
+            let lines = request.fields().filter(|(n, _)| n.eq_ignore_ascii_case(FORWARDED_PROTO));
+            lines.last().and_then(|(_, value)| value.rsplit(|byte| *byte == b',').next())
+        }
+    };
+    said.is_some_and(|scheme| scheme.trim_ascii().eq_ignore_ascii_case(b"https"))
 }
 
 /// Whether each quoted string is the whole value of a parameter, and is closed (RFC 7239, section
@@ -150,22 +151,24 @@ impl<'a> Iterator for Split<'a> {
 
 /// The address of the `for` parameter of one element (RFC 7239, sections 4 and 6).
 fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
+    address_of(parameter(element, b"for")?)
+}
+
+/// The value of a parameter of one element, without its quotes (RFC 7239, section 4).
+fn parameter<'a>(element: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut found = None;
     for pair in Split::new(element, b';', true) {
         let Some(equals) = memchr::memchr(b'=', pair) else { continue };
-        if pair[..equals].eq_ignore_ascii_case(b"for")
-            && found.replace(&pair[equals + 1..]).is_some()
+        if pair[..equals].eq_ignore_ascii_case(name) && found.replace(&pair[equals + 1..]).is_some()
         {
             // Given twice, it says nothing.
             return None;
         }
     }
-    let value = found?;
-    let value = match value {
-        [b'"', inner @ .., b'"'] => inner,
-        value => value,
-    };
-    address_of(value)
+    match found? {
+        [b'"', inner @ .., b'"'] => Some(inner),
+        value => Some(value),
+    }
 }
 
 /// An address, perhaps with a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`,
@@ -310,29 +313,37 @@ mod tests {
 
     #[test]
     fn what_the_nearest_proxy_says_of_the_scheme_counts() {
-        let says = |lines: &str| {
+        let says = |name: Name, lines: &str| {
             let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n\r\n");
             let mut head = Head::default();
             scan::parse_head(text.as_bytes(), &Limits::default(), &mut head).unwrap();
-            says_https(&head.request(text.as_bytes()))
+            says_https(&head.request(text.as_bytes()), name)
         };
-        for lines in [
-            "X-Forwarded-Proto: https",
-            "X-Forwarded-Proto: http, HTTPS",
-            "Forwarded: for=192.0.2.1;proto=https",
-            "Forwarded: proto=http, for=192.0.2.1; Proto=\"https\"",
+        let (standard, usual) = (Name::Forwarded, Name::XForwardedFor);
+        for (name, lines) in [
+            (usual, "X-Forwarded-Proto: https"),
+            (usual, "X-Forwarded-Proto: http, HTTPS"),
+            (usual, "X-Forwarded-Proto: http\r\nX-Forwarded-Proto: https"),
+            (standard, "Forwarded: for=192.0.2.1;proto=https"),
+            (standard, "Forwarded: proto=http, for=192.0.2.1; Proto=\"https\""),
+            (standard, "Forwarded: proto=http\r\nForwarded: proto=https"),
         ] {
-            assert!(says(lines), "{lines}");
+            assert!(says(name, lines), "{lines}");
         }
-        for lines in [
-            "X-Forwarded-Proto: https, http",
-            "X-Forwarded-Proto: httpsx",
-            "Forwarded: proto=https, proto=http",
-            "Forwarded: for=\"proto=https\"",
-            "Forwarded: proto",
-            "X: 1",
+        for (name, lines) in [
+            (usual, "X-Forwarded-Proto: https, http"),
+            (usual, "X-Forwarded-Proto: https\r\nX-Forwarded-For: ::1\r\nX-Forwarded-Proto: http"),
+            (usual, "X-Forwarded-Proto: httpsx"),
+            (usual, "Forwarded: proto=https"),
+            (standard, "X-Forwarded-Proto: https"),
+            (standard, "Forwarded: proto=https, proto=http"),
+            (standard, "Forwarded: proto=https\r\nForwarded: proto=http"),
+            (standard, "Forwarded: proto=https;proto=http"),
+            (standard, "Forwarded: for=\"proto=https\""),
+            (standard, "Forwarded: proto"),
+            (standard, "X: 1"),
         ] {
-            assert!(!says(lines), "{lines}");
+            assert!(!says(name, lines), "{lines}");
         }
     }
 }

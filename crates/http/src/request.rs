@@ -70,6 +70,11 @@ impl<'a> Request<'a> {
         self.head.came_by_https
     }
 
+    /// Whether its client came by `https`, to this server or to a proxy that is trusted.
+    pub fn is_secure(&self) -> bool {
+        self.scheme() == Scheme::Https || self.came_by_https()
+    }
+
     /// The host without its port; empty when the request names none.
     pub fn host(&self) -> &'a [u8] {
         self.head.host.of(self.text)

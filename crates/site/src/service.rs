@@ -483,7 +483,7 @@ impl Service {
 
     /// Which of the answers of a file this request gets.
     fn variant(&self, site: usize, request: &Request<'_>, found: &Found) -> Variant {
-        let mut rules = self.sites.sites[site].routes.rules(request.path()).numbers();
+        let mut rules = self.sites.sites[site].routes.rules(request).numbers();
         rules.extend(found.depends.language.then_some(DEPENDS_ON_LANGUAGE));
         rules.extend(found.depends.image.then_some(DEPENDS_ON_IMAGE));
         let coding = found.served.coding().map_or(0, Coding::number);
@@ -694,7 +694,7 @@ impl Site {
 
     /// Changes fields by the rules for the path of a request.
     fn amend(&self, request: &Request<'_>, media_type: &str, error: bool, fields: &mut Fields) {
-        let rules = self.routes.rules(request.path());
+        let rules = self.routes.rules(request);
         self.routes.amend(&rules, media_type, error, fields);
     }
 

@@ -91,6 +91,8 @@ const PRODUCT: &[Allowed] = &[
             ("mime_guess", "the maintained table of media types"),
             ("pulldown-cmark", "Markdown as CommonMark defines it"),
             ("regex", "patterns of paths, in linear time"),
+            ("regex-automata", "whether a pattern fits any path"),
+            ("regex-syntax", "the alternatives of a pattern"),
             ("serde_json", "reads access logs of JSON"),
             ("zstd", "codes bodies"),
         ],

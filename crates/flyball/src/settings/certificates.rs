@@ -28,8 +28,8 @@ pub(super) fn place(tls: &mut TlsSettings, site: &Origin, origins: &Origins, tab
     }
 }
 
-/// Has the answers of a site tell browsers to come by https alone, if it has a certificate and an
-/// address speaks TLS. In the clear such a site only leads there.
+/// Has the answers of a site over TLS tell browsers to come by https alone, if it has a certificate
+/// and an address speaks TLS. In the clear they must not say so (RFC 6797, section 7.2).
 pub(super) fn tell_browsers(site: &mut SiteSettings, settings: &Settings) {
     let speaks_tls = settings.listen.iter().any(|listen| listen.tls);
     let Some(hsts_s) = site.tls.hsts_s.filter(|_| speaks_tls && site.tls.has_certificate()) else {
@@ -37,7 +37,9 @@ pub(super) fn tell_browsers(site: &mut SiteSettings, settings: &Settings) {
     };
     let set = vec![("Strict-Transport-Security".to_owned(), format!("max-age={hsts_s}"))];
     // What the site says itself comes later, and so wins.
-    site.routes.headers.insert(0, HeaderSettings { set, ..HeaderSettings::default() });
+    site.routes
+        .headers
+        .insert(0, HeaderSettings { only_secure: true, set, ..HeaderSettings::default() });
 }
 
 /// A site says where its certificate comes from, if any address speaks TLS, and says it once.

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Write;
 
 use flyball_http::head::Content;
-use flyball_http::{Name, Request, Scheme, Secured};
+use flyball_http::{Name, Request, Secured};
 
 use crate::path::{self, Mapped};
 
@@ -107,7 +107,7 @@ impl Environment {
         all.add("REQUEST_METHOD", request.method_token());
         all.add_uri(request);
         all.add("REQUEST_SCHEME", request.scheme().as_str().as_bytes());
-        if request.scheme() == Scheme::Https || request.came_by_https() {
+        if request.is_secure() {
             all.add("HTTPS", b"on");
         }
         if let Some(secured) = request.secured() {
@@ -278,7 +278,7 @@ fn port(host: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
     use flyball_http::scan::parse_head;
-    use flyball_http::{ClientCertificate, Head, Limits};
+    use flyball_http::{ClientCertificate, Head, Limits, Scheme};
     use std::sync::Arc;
 
     fn of(head: &str) -> Vec<(String, String)> {

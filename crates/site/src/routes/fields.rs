@@ -133,12 +133,14 @@ impl FieldRules {
         self.rules.is_empty()
     }
 
-    /// The rules for a canonical path.
-    pub(crate) fn of(&self, path: &[u8]) -> RuleSet {
+    /// The rules for a canonical path that was asked for by `https`, or not.
+    pub(crate) fn of(&self, path: &[u8], is_secure: bool) -> RuleSet {
         if self.rules.is_empty() {
             return RuleSet::default();
         }
-        RuleSet { rules: self.table.all(path).into() }
+        let mut rules = self.table.all(path);
+        rules.retain(|&rule| is_secure || !self.rules[rule as usize].only_secure);
+        RuleSet { rules: rules.into() }
     }
 
     /// Changes `fields` by the rules of a set for an answer of this media type. What says how long
@@ -207,12 +209,23 @@ mod tests {
     fn amended(rules: &FieldRules, path: &str, media_type: &str, error: bool) -> String {
         let mut fields: Fields =
             [("Cache-Control", "no-cache"), ("X-Power", "1")].into_iter().collect();
-        rules.amend(&rules.of(path.as_bytes()), media_type, error, &mut fields);
+        rules.amend(&rules.of(path.as_bytes(), true), media_type, error, &mut fields);
         text(&fields)
     }
 
     fn all(path: &str) -> HeaderSettings {
         HeaderSettings { path: path.into(), ..HeaderSettings::default() }
+    }
+
+    #[test]
+    fn what_is_said_over_tls_alone_is_not_said_in_the_clear() {
+        let set = pairs(&[("Strict-Transport-Security", "max-age=1")]);
+        let rules = rules(vec![
+            HeaderSettings { only_secure: true, set, ..HeaderSettings::default() },
+            HeaderSettings { set: pairs(&[("A", "1")]), ..HeaderSettings::default() },
+        ]);
+        let numbers = |is_secure| rules.of(b"/", is_secure).numbers();
+        assert_eq!((numbers(true), numbers(false)), (vec![0, 1], vec![1]));
     }
 
     #[test]
@@ -266,7 +279,7 @@ mod tests {
     fn what_an_answer_depends_on_stays_told() {
         let rules = rules(vec![HeaderSettings { set: pairs(&[("Vary", "Origin")]), ..all("/*") }]);
         let mut fields: Fields = [("Vary", "Accept-Encoding")].into_iter().collect();
-        rules.amend(&rules.of(b"/"), "", false, &mut fields);
+        rules.amend(&rules.of(b"/", true), "", false, &mut fields);
         assert_eq!(text(&fields), "Vary: Accept-Encoding\r\nVary: Origin\r\n");
         assert!(removal_fault("vary").is_some());
     }
@@ -296,7 +309,7 @@ mod tests {
             .collect();
         let rules = rules(patterns);
         let paths = ["/q", "/a", "/a200", "/a299", "/b", "/c"];
-        let keys = paths.map(|path| rules.of(path.as_bytes()).numbers());
+        let keys = paths.map(|path| rules.of(path.as_bytes(), true).numbers());
         assert!(keys[0].is_empty());
         for (at, key) in keys.iter().enumerate() {
             assert!(key.len() <= NUMBERS_MAX + 1 && !keys[..at].contains(key), "{keys:?}");

@@ -12,6 +12,8 @@ use crate::path::{self, Mapped};
 
 use super::paths::readings;
 
+mod reach;
+
 /// Most bytes that one compiled regular expression may take.
 const REGEX_BYTES_MAX: usize = 1024 * 1024;
 
@@ -50,6 +52,9 @@ impl Pattern {
         }
         if path.contains(['?', '#']) {
             return Err("a pattern is compared with the path, which has no query".into());
+        }
+        if path.trim() != path {
+            return Err("a pattern ends with white space; write it as %20 if it is meant".into());
         }
         let path = canonical(path.as_bytes())
             .ok_or_else(|| format!("{path} is not a path that can be asked for"))?;
@@ -187,13 +192,13 @@ fn fits_no_path(expression: &str) -> Option<String> {
             &escape[1..]
         ));
     }
-    let anchored = expression.strip_prefix('^').and_then(|rest| rest.chars().next());
-    if anchored.is_some_and(|first| first.is_alphanumeric() || first == '_') {
-        return Some("a path begins with a slash: ^/".into());
+    if expression.trim() != expression {
+        return Some("an expression has white space around it; write [ ] if it is meant".into());
     }
-    expression
-        .contains("//")
-        .then(|| "// fits no path: slashes that follow one another are compared as one".into())
+    let part = reach::part_without_paths(expression)?;
+    Some(format!(
+        "{part} fits no path: a path begins with a slash (^/), has no two together, and no query"
+    ))
 }
 
 /// The escape at a percent sign, unless it is one that paths have: `%2F`, or `%252F`.
@@ -311,7 +316,7 @@ mod tests {
             let why = Pattern::parse(text).unwrap_err();
             assert!(why.contains("fits no path: paths are compared decoded"), "{text}: {why}");
         }
-        for text in ["~^secret/", "~^//secret", "~/a//b"] {
+        for text in ["~^secret/", "~^//secret", "~/a//b", "~ ^/a", "~/a$ ", "/a ", "/a *"] {
             assert!(Pattern::parse(text).is_err(), "{text}");
         }
         for (text, path) in [

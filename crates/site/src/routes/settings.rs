@@ -85,6 +85,8 @@ pub struct HeaderSettings {
     pub path: String,
     /// The media type, `image/*` for all of a kind; `None` for every type.
     pub media_type: Option<String>,
+    /// Whether answers get the fields only if their clients came by `https`.
+    pub only_secure: bool,
     /// Fields that replace those of their name.
     pub set: Vec<(String, String)>,
     /// Fields that stand beside those of their name.
@@ -140,6 +142,7 @@ impl Default for HeaderSettings {
         HeaderSettings {
             path: "/*".into(),
             media_type: None,
+            only_secure: false,
             set: Vec::new(),
             add: Vec::new(),
             remove: Vec::new(),

@@ -312,15 +312,16 @@ impl SiteRoutes {
         Status::ALL.iter().copied().find(|known| known.code() == status)
     }
 
-    /// The rules for fields that hold for a path.
-    pub(crate) fn rules(&self, path: &[u8]) -> RuleSet {
+    /// The rules for fields that hold for the answer to a request.
+    pub(crate) fn rules(&self, request: &Request<'_>) -> RuleSet {
         if self.fields.is_empty() {
             return RuleSet::default();
         }
-        match canonical(path, &mut Vec::new()) {
-            Ok(path) => self.fields.of(&path),
+        let is_secure = request.is_secure();
+        match canonical(request.path(), &mut Vec::new()) {
+            Ok(path) => self.fields.of(&path, is_secure),
             // What is no path gets the fields that all paths get.
-            Err(_) => self.fields.of(b"/"),
+            Err(_) => self.fields.of(b"/", is_secure),
         }
     }
 

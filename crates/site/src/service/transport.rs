@@ -14,6 +14,13 @@ const HTTPS_PORT: u16 = 443;
 /// Where an authority looks for the answer to its challenge, in the clear (RFC 8555, section 8.3).
 const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 
+/// Whether a path is that of the answer to a challenge: a token in the alphabet of base64url, so
+/// that it leads to no other place.
+fn is_challenge(path: &[u8]) -> bool {
+    let of_token = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    path.strip_prefix(CHALLENGES).is_some_and(|token| token.iter().all(of_token))
+}
+
 /// How sites are asked over TLS; empty where it is not spoken.
 #[derive(Debug, Default)]
 pub(super) struct Transports {
@@ -78,12 +85,11 @@ impl Transports {
             }
             (Scheme::Https, _) => Passage::Misdirected,
             (Scheme::Http, None) => Passage::Free,
-            (Scheme::Http, Some(_)) if request.path().starts_with(CHALLENGES) => Passage::Free,
-            (Scheme::Http, Some(_)) if request.came_by_https() && !transport.only_tls => {
-                Passage::Free
-            }
             (Scheme::Http, Some(_)) if transport.redirects && !request.came_by_https() => {
-                Passage::Redirect
+                // What answers a challenge may be a fallback or a program: nothing of a site whose
+                // clients show certificates.
+                let is_free = is_challenge(request.path()) && !transport.only_tls;
+                if is_free { Passage::Free } else { Passage::Redirect }
             }
             (Scheme::Http, Some(_)) if transport.only_tls => Passage::Misdirected,
             (Scheme::Http, Some(_)) => Passage::Free,
@@ -156,12 +162,19 @@ mod tests {
 
     #[test]
     fn in_the_clear_a_site_with_a_certificate_leads_to_https_but_for_challenges() {
-        let clear = |all: &Transports, target| passage(all, target, Scheme::Http, None);
+        let clear = |all: &Transports, target: &str| passage(all, target, Scheme::Http, None);
         let all = transports(Some(0), true, false);
         assert_eq!(clear(&all, "/"), Passage::Redirect);
         assert_eq!(clear(&all, "/.well-known/acme-challenge/x"), Passage::Free);
-        assert_eq!(clear(&all, "/.well-known/acme-challengex"), Passage::Redirect);
+        for elsewhere in ["x", "/../../f.txt", "/%2e%2e/%2e%2e/f.txt", "/a/b", "/a;b"] {
+            let target = format!("/.well-known/acme-challenge{elsewhere}");
+            assert_eq!(clear(&all, &target), Passage::Redirect, "{target}");
+        }
         assert_eq!(clear(&transports(Some(0), false, false), "/"), Passage::Free);
-        assert_eq!(clear(&transports(Some(0), false, true), "/"), Passage::Misdirected);
+        let [leads, refuses] = [true, false].map(|leads| transports(Some(0), leads, true));
+        for target in ["/", "/.well-known/acme-challenge/x"] {
+            assert_eq!(clear(&leads, target), Passage::Redirect);
+            assert_eq!(clear(&refuses, target), Passage::Misdirected);
+        }
     }
 }

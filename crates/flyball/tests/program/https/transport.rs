@@ -25,7 +25,8 @@ fn a_host_with_a_certificate_leads_to_https_unless_it_is_a_challenge() {
     authority.issue("a.pem", &["a.test"]);
     std::fs::create_dir_all(authority.path("root/.well-known/acme-challenge")).unwrap();
     std::fs::write(authority.path("root/.well-known/acme-challenge/x"), "token").unwrap();
-    let trusted = "client.trusted = [\"127.0.0.1\"]\n[tls]\nhsts = \"1h\"\n";
+    let trusted = "client.address = \"x-forwarded-for\"\nclient.trusted = [\"127.0.0.1\"]\n\
+                   [tls]\nhsts = \"1h\"\n";
     let server =
         authority.start(&format!("{trusted}{}", authority.site("\"a.test\"", "a.pem", "")));
     let port = server.secure().port();
@@ -35,9 +36,17 @@ fn a_host_with_a_certificate_leads_to_https_unless_it_is_a_challenge() {
     assert!(moved.contains(&location) && !moved.contains("Strict-Transport"), "{moved}");
     let challenge = clear(&server, "/.well-known/acme-challenge/x", "");
     assert!(challenge.starts_with("HTTP/1.1 200 ") && challenge.ends_with("token"), "{challenge}");
-    for proxied in ["X-Forwarded-Proto: https\r\n", "Forwarded: for=192.0.2.1;proto=https\r\n"] {
-        let answer = clear(&server, "/", proxied);
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{proxied}: {answer}");
+    assert!(!challenge.contains("Strict-Transport"), "{challenge}");
+    let elsewhere = clear(&server, "/.well-known/acme-challenge/../../", "");
+    assert!(elsewhere.starts_with("HTTP/1.1 308 "), "{elsewhere}");
+    let proxied = clear(&server, "/", "X-Forwarded-Proto: https\r\n");
+    assert!(proxied.starts_with("HTTP/1.1 200 ") && proxied.contains("Strict-"), "{proxied}");
+    for forged in [
+        "Forwarded: for=192.0.2.1;proto=https\r\nX-Forwarded-Proto: http\r\n",
+        "X-Forwarded-Proto: https\r\nX-Forwarded-For: 7.7.7.7\r\nX-Forwarded-Proto: http\r\n",
+    ] {
+        let answer = clear(&server, "/", forged);
+        assert!(answer.starts_with("HTTP/1.1 308 "), "{forged}: {answer}");
     }
     let (said, _) = authority.curl(&server, "a.test", &["-i"]);
     assert!(said.contains("\r\nStrict-Transport-Security: max-age=3600\r\n"), "{said}");
@@ -51,7 +60,7 @@ fn a_site_whose_clients_show_certificates_is_reached_by_its_own_name_alone() {
     authority.issue("b.pem", &["b.test"]);
     authority.issue("client.pem", &["someone"]);
     let ca = authority.path("ca.pem");
-    let strict = format!("tls.client-ca = {ca:?}");
+    let strict = format!("fallback = \"/index.html\"\ntls.client-ca = {ca:?}");
     let sites =
         authority.site("\"a.test\"", "a.pem", "") + &authority.site("\"b.test\"", "b.pem", &strict);
     let server = authority.start(&format!("[tls]\nredirect-http = false\n{sites}"));
@@ -63,10 +72,14 @@ fn a_site_whose_clients_show_certificates_is_reached_by_its_own_name_alone() {
     assert!(other.ends_with("421"), "{other}");
     let (other, _) = authority.curl(&server, "b.test", &["-E", &client, "-H", "Host: a.test"]);
     assert!(other.ends_with("421"), "{other}");
-    // In the clear no certificate can be shown.
-    let mut plain = Client::connect(server.address());
-    plain.send(b"GET / HTTP/1.1\r\nHost: b.test\r\nConnection: close\r\n\r\n");
-    assert!(plain.rest().starts_with(b"HTTP/1.1 421 "));
+    // In the clear no certificate can be shown, whatever answers.
+    const CHALLENGES: &str = "/.well-known/acme-challenge";
+    for path in ["/", &format!("{CHALLENGES}/../../"), &format!("{CHALLENGES}/falls-back")] {
+        let mut plain = Client::connect(server.address());
+        let request = format!("GET {path} HTTP/1.1\r\nHost: b.test\r\nConnection: close\r\n\r\n");
+        plain.send(request.as_bytes());
+        assert!(plain.rest().starts_with(b"HTTP/1.1 421 "), "{path}");
+    }
     server.assert_sound();
 }
 
