@@ -44,6 +44,11 @@ impl Buffers {
     pub fn secured(&mut self) -> (&mut Input, &mut SecureBuffers) {
         (&mut self.input, self.secure.get_or_insert_with(SecureBuffers::new))
     }
+
+    /// The output with those of TLS, which a set has not that was lent after the request.
+    pub fn sealing(&mut self) -> (&Out, &mut SecureBuffers) {
+        (&self.out, self.secure.get_or_insert_with(SecureBuffers::new))
+    }
 }
 
 /// Spare buffers of threads that hand connections to each other: what one takes out another gives

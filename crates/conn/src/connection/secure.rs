@@ -8,7 +8,6 @@ use flyball_site::File;
 use flyball_tls::{Config, Failure, State as Stands};
 
 use super::{Connection, lent};
-use crate::buffers::Buffers;
 use crate::context::Context;
 use crate::transport::{BATCH_BYTES_MAX, Secure};
 use crate::window::SendWindow;
@@ -198,7 +197,7 @@ impl Connection {
     pub fn seal(&mut self) {
         let (Some(tls), Some(buffers)) = (&mut self.tls, &mut self.buffers) else { return };
         let ends = self.conn.ends_with_output();
-        let Buffers { out, secure: Some(secure), .. } = &mut **buffers else { return };
+        let (out, secure) = buffers.sealing();
         let before = secure.wire.queued();
         let sealed = secure.wire.append(|wire| {
             let chunks = out.memory().map(|memory| match memory {
@@ -222,7 +221,7 @@ impl Connection {
     pub fn seal_piece(&mut self, bytes: &[u8]) -> usize {
         let (Some(tls), Some(buffers)) = (&mut self.tls, &mut self.buffers) else { return 0 };
         let ends = self.conn.ends_with_output();
-        let Buffers { out, secure: Some(secure), .. } = &mut **buffers else { return 0 };
+        let (out, secure) = buffers.sealing();
         let done = tls.leaving.sealed();
         let room = BATCH_BYTES_MAX.saturating_sub(usize::try_from(done).unwrap_or(usize::MAX));
         let before = secure.wire.queued();

@@ -233,6 +233,25 @@ fn an_idle_connection_holds_no_buffers_and_its_ticket_waits_for_an_answer() {
 }
 
 #[test]
+fn an_answer_is_sealed_although_others_have_the_buffers_of_its_request() {
+    let mut pair = Pair::new(&TLS13);
+    pair.talk();
+    pair.client.writer().write_all(REQUEST).unwrap();
+    let said = pair.said();
+    let (connection, cx) = (&mut pair.connection, &mut pair.cx);
+    connection.space(cx)[..said.len()].copy_from_slice(&said);
+    connection.received(said.len(), cx);
+    connection.go_on(&mut Needs::default(), cx);
+    assert!(needs(connection).asks.first().is_some(), "the file is not known yet");
+    connection.rest(cx);
+    let _others = cx.lend();
+    perform(connection, cx);
+    assert!(cx.lend().secure.is_none(), "there were spare ones");
+    pair.drive();
+    assert!(pair.read.ends_with(b"small"));
+}
+
+#[test]
 fn a_client_that_speaks_in_the_clear_is_told_so() {
     let mut pair = Pair::new(&TLS13);
     let space = pair.connection.space(&mut pair.cx);
