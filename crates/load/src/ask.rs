@@ -1,12 +1,13 @@
 //! One request and its whole reply, outside of a run: what is looked at before it and after it.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use flyball_http::Limits;
 use flyball_http::date::parse_date;
 use flyball_http::h1::{Client, Event};
+
+use crate::dial::Peer;
 
 /// Longest wait for a step of it.
 const WAIT_MAX: Duration = Duration::from_secs(10);
@@ -37,11 +38,9 @@ impl Reply {
 ///
 /// # Errors
 /// What came instead of a reply.
-pub(crate) fn ask(address: SocketAddr, request: &[u8]) -> Result<Reply, String> {
+pub(crate) fn ask(peer: Peer<'_>, request: &[u8]) -> Result<Reply, String> {
     let told = |error: io::Error| error.to_string();
-    let mut socket = TcpStream::connect_timeout(&address, WAIT_MAX).map_err(told)?;
-    socket.set_read_timeout(Some(WAIT_MAX)).map_err(told)?;
-    socket.set_write_timeout(Some(WAIT_MAX)).map_err(told)?;
+    let mut socket = peer.dial(WAIT_MAX).map_err(told)?;
     socket.write_all(request).map_err(told)?;
     let mut client = Client::new(Limits::default());
     client.requested(false);

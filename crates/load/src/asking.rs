@@ -151,8 +151,8 @@ fn files(
         Asking::Fileset(directory) => {
             let made = FilesetMix::new(directory, options.mix, base, &message, catalog, numbers)?;
             set_checks::check_disk(directory, &fileset::open(directory)?)?;
-            if let Some(address) = target.addresses.first().filter(|_| options.behaviour.verify) {
-                set_checks::check_server(*address, catalog)?;
+            if let Some(peer) = target.peer().filter(|_| options.behaviour.verify) {
+                set_checks::check_server(peer, catalog)?;
             }
             made
         }
@@ -171,10 +171,10 @@ fn files(
             "--dynamic is of specweb99, and the mix of {kind} has no such requests"
         ));
     }
-    let address = *target.addresses.first().ok_or("the host has no address")?;
+    let peer = target.peer().ok_or("the host has no address")?;
     let files = &manifest.files()?;
     let base = base.trim_end_matches('/');
-    let place = DynamicPlace { address, base, files, seed: manifest.parameters.seed };
+    let place = DynamicPlace { peer, base, files, seed: manifest.parameters.seed };
     let dynamic = Dynamic::new(dynamic, place, mix.mix(), &message, catalog, options.seed)?;
     words += &dynamic.words();
     Ok((Box::new(mix.with_dynamic(dynamic)), words))

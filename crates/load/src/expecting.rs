@@ -25,8 +25,8 @@ pub(crate) fn expect(
         let manifest = fileset::open(directory)?;
         set_checks::check_disk(directory, &manifest)?;
         notes.extend(expect_set(catalog, directory, &manifest, &target.path)?);
-        if let Some(address) = target.addresses.first().filter(|_| options.behaviour.verify) {
-            set_checks::check_server(*address, catalog)?;
+        if let Some(peer) = target.peer().filter(|_| options.behaviour.verify) {
+            set_checks::check_server(peer, catalog)?;
         }
     }
     if let Some(directory) = &options.sizes_of {

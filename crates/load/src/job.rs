@@ -9,10 +9,11 @@ use flyball_http::date::format_date;
 use flyball_sys::clock;
 use flyball_sys::netstat::Drops;
 
-pub use crate::options::{Asking, Http10, Load, Options};
+pub use crate::options::{Asking, Http10, Load, Options, Tls};
 
 use crate::asking::{Source, source};
-use crate::engine::{self, Mode, Plan, Share, Timeouts};
+use crate::dial::Peer;
+use crate::engine::{self, Mode, Plan, Secure, Share, Timeouts};
 use crate::expecting::expect;
 use crate::observe::{Asked, Live, Report};
 use crate::preflight;
@@ -74,7 +75,7 @@ impl Job {
     /// # Errors
     /// As [`Job::prepare`].
     pub fn prepare_share(options: &Options, share: Share) -> Result<Job, String> {
-        let target = Target::resolve(&options.url)?;
+        let target = Target::resolve(&options.url, &options.tls)?;
         let mut catalog = Catalog::new(&target.authority, options.fields.clone());
         let Source { mut workload, mut words, notes: mut told, skipped_lines, starts_ns } =
             source(options, &target, &mut catalog)?;
@@ -102,6 +103,10 @@ impl Job {
             threads: options.threads,
             seed: options.seed,
             behaviour: options.behaviour.clone(),
+            secure: target
+                .client
+                .clone()
+                .map(|client| Secure { client, resume: options.tls.resume }),
             timeouts: timeouts(options),
             requests_per_connection: requests_per_connection(options),
             connection_per_session: options.asking.has_sessions() || options.client_gap.is_some(),
@@ -173,12 +178,13 @@ impl Job {
     /// What the server has a record of, of so many posts that it answered.
     fn post_log(&self, answered: u64) -> Option<PostLog> {
         let (script, authority) = self.posts_to.as_ref()?;
-        let address = self.plan.addresses.first()?;
+        let address = *self.plan.addresses.first()?;
+        let client = self.plan.secure.as_ref().map(|secure| &secure.client);
         // While others still post it is not whole.
         if self.plan.share.of > 1 {
             return None;
         }
-        Some(fetch_log(*address, script, authority, answered))
+        Some(fetch_log(Peer { address, client }, script, authority, answered))
     }
 }
 

@@ -10,6 +10,7 @@ pub mod agent;
 mod ask;
 mod asking;
 mod content;
+mod dial;
 pub mod engine;
 mod expecting;
 pub mod fileset;

@@ -68,6 +68,8 @@ pub struct Options {
     pub think: Duration,
     /// How every client behaves.
     pub behaviour: Behaviour,
+    /// How every client speaks TLS, if the URL is of https.
+    pub tls: Tls,
     /// Threads.
     pub threads: u32,
     /// What everything random comes from.
@@ -105,6 +107,20 @@ pub struct Options {
     pub verify_with: Option<PathBuf>,
     /// Whether it is counted second by second, too.
     pub series: bool,
+}
+
+/// How clients speak TLS; by default every handshake is full, and the system's authorities are
+/// trusted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tls {
+    /// Whether every certificate is accepted.
+    pub insecure: bool,
+    /// The authorities that are trusted instead of the system's, in PEM.
+    pub ca: Option<PathBuf>,
+    /// The share of connections that resume an earlier session, of 0 to 1.
+    pub resume: f64,
+    /// The only group that is offered for the exchange of keys, such as `X25519`.
+    pub group: Option<String>,
 }
 
 /// What is asked for at the target.
@@ -152,6 +168,7 @@ impl Options {
             requests: None,
             think: Duration::ZERO,
             behaviour: Behaviour::default(),
+            tls: Tls::default(),
             threads: 1,
             seed: 1,
             method: "GET".into(),

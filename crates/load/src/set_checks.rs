@@ -3,13 +3,13 @@
 
 use std::fs::File as Opened;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
 use flyball_http::Limits;
 use flyball_http::h1::{Client, Event};
 
+use crate::dial::Peer;
 use crate::fileset::{FileContent, Manifest};
 use crate::workload::{Catalog, Content, Prepared};
 
@@ -58,16 +58,17 @@ pub fn check_disk(directory: &Path, manifest: &Manifest) -> Result<(), String> {
 ///
 /// # Errors
 /// What a reply was instead of the file, and what to do.
-pub fn check_server(address: SocketAddr, catalog: &Catalog) -> Result<(), String> {
+pub(crate) fn check_server(peer: Peer<'_>, catalog: &Catalog) -> Result<(), String> {
     let known: Vec<&Prepared> =
         catalog.requests().filter(|request| request.expected.content.is_some()).collect();
     for at in places(known.len()) {
         let request = known[at];
-        let Ok(Some(why)) = difference(address, request) else { continue };
+        let Ok(Some(why)) = difference(peer, request) else { continue };
         let line = request.bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
         return Err(format!(
-            "{address} answers {} with {why}, other than the set of files says: have the server \
+            "{} answers {} with {why}, other than the set of files says: have the server \
              serve the directory of the set, or name the --fileset that it serves",
+            peer.address,
             String::from_utf8_lossy(line),
         ));
     }
@@ -81,10 +82,8 @@ fn places(count: usize) -> impl Iterator<Item = usize> {
 }
 
 /// How the beginning of a reply differs from what is expected, if it does.
-fn difference(address: SocketAddr, request: &Prepared) -> io::Result<Option<String>> {
-    let mut socket = TcpStream::connect_timeout(&address, WAIT_MAX)?;
-    socket.set_read_timeout(Some(WAIT_MAX))?;
-    socket.set_write_timeout(Some(WAIT_MAX))?;
+fn difference(peer: Peer<'_>, request: &Prepared) -> io::Result<Option<String>> {
+    let mut socket = peer.dial(WAIT_MAX)?;
     socket.write_all(&request.bytes)?;
     let mut client = Client::new(Limits::default());
     client.requested(request.is_head);

@@ -21,7 +21,7 @@ use crate::load::Pair;
 use crate::tickets::{Root, Ticketer, Tickets};
 
 /// The protocol that is agreed on with a client that names some: HTTP/1.1 (RFC 7301, section 6).
-const HTTP_1_1: &[u8] = b"http/1.1";
+pub(crate) const HTTP_1_1: &[u8] = b"http/1.1";
 
 /// The least version of TLS of one site, and whose certificates its clients show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_macros, reason = "rustls names no way to hand it over")]
 
 mod bundle;
+mod client;
 mod config;
 mod der;
 mod failure;
@@ -16,6 +17,7 @@ mod tickets;
 mod x509;
 
 pub use bundle::Bundle;
+pub use client::{Client, ClientSession, Trust};
 pub use config::{ClientAuth, Config, Policy, Site, Unknown};
 pub use failure::Failure;
 pub use identities::SiteOf;

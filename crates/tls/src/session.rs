@@ -8,7 +8,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{
     ConnectionState, EncodeError, EncodeTlsData, EncryptError, InsufficientSizeError, ReadTraffic,
     UnbufferedStatus, WriteTraffic,
@@ -31,7 +31,7 @@ pub const PLAIN_BYTES_MAX: usize = 16 * 1024;
 const FIRST_PLAIN_BYTES: usize = 4 * 1024;
 
 /// More than a record adds to its plain text.
-const OVERHEAD: usize = 64;
+pub(crate) const OVERHEAD: usize = 64;
 
 /// The type of a record that begins a handshake (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 0x16;
@@ -107,18 +107,18 @@ pub struct Session {
 
 /// The rest of one opened record.
 #[derive(Debug, Default)]
-struct Carry {
+pub(crate) struct Carry {
     bytes: Vec<u8>,
     taken: usize,
 }
 
 impl Carry {
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
     /// Moves what fits.
-    fn pour(&mut self, plain: &mut [u8]) -> usize {
+    pub(crate) fn pour(&mut self, plain: &mut [u8]) -> usize {
         let left = &self.bytes[self.taken..];
         let len = left.len().min(plain.len());
         plain[..len].copy_from_slice(&left[..len]);
@@ -509,8 +509,8 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Chunks<'a, I> {
 }
 
 /// Moves opened records into `plain`, and what has no room into `carry`.
-fn read(
-    mut records: ReadTraffic<'_, '_, ServerConnectionData>,
+pub(crate) fn read<Data>(
+    mut records: ReadTraffic<'_, '_, Data>,
     plain: &mut [u8],
     carry: &mut Carry,
 ) -> usize {
@@ -525,7 +525,7 @@ fn read(
 }
 
 /// Appends a record of the protocol's own.
-fn encode(mut data: EncodeTlsData<'_, ServerConnectionData>, to: &mut Vec<u8>) {
+pub(crate) fn encode<Data>(mut data: EncodeTlsData<'_, Data>, to: &mut Vec<u8>) {
     let at = to.len();
     let mut len = OVERHEAD;
     loop {
@@ -543,8 +543,8 @@ fn encode(mut data: EncodeTlsData<'_, ServerConnectionData>, to: &mut Vec<u8>) {
 }
 
 /// Protects one record, or the notice of the end for no plain text.
-fn protect(
-    mut traffic: WriteTraffic<'_, ServerConnectionData>,
+pub(crate) fn protect<Data>(
+    mut traffic: WriteTraffic<'_, Data>,
     plain: &[u8],
     records: &mut [u8],
 ) -> Result<usize, EncryptError> {
@@ -555,7 +555,7 @@ fn protect(
 }
 
 /// How long the record at the front is, once its length has come.
-fn record_len(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn record_len(bytes: &[u8]) -> Option<usize> {
     let length = [*bytes.get(3)?, *bytes.get(4)?];
     Some(5 + usize::from(u16::from_be_bytes(length)))
 }

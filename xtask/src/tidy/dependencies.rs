@@ -169,8 +169,10 @@ const PRODUCT: &[Allowed] = &[
         packages: &[
             ("flyball-http", "the client's end of the protocol"),
             ("flyball-sys", "sockets, events and clocks"),
+            ("flyball-tls", "the client's end of TLS"),
             ("fastrand", "random numbers that a seed repeats"),
             ("hdrhistogram", "mergeable distributions of times"),
+            ("rustls-native-certs", "the system's roots"),
             ("serde_json", "the JSON of reports"),
         ],
     },

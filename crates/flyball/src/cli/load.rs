@@ -10,7 +10,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, value_parser};
 use flyball_load::engine::Closing;
 use flyball_load::fileset::{Kind, Manifest, Parameters};
-use flyball_load::job::{Asking, Http10, Load as Amount, Options};
+use flyball_load::job::{Asking, Http10, Load as Amount, Options, Tls};
 use flyball_load::observe::Threshold;
 use flyball_load::schedule::{Profile, Spread};
 use flyball_load::units::{parse_bytes, parse_duration};
@@ -79,7 +79,7 @@ pub(super) fn program() -> clap::Command {
             Arg::new("url")
                 .value_name("URL")
                 .required_unless_present("agent")
-                .help("What to ask for: http://..."),
+                .help("What to ask for: http://... or https://..."),
         )
         .group(ArgGroup::new("load").args(["rate", "connections", "sessions", "replay-times"]))
         .args(amounts())
@@ -88,6 +88,7 @@ pub(super) fn program() -> clap::Command {
         .args(workloads())
         .args(logs())
         .args(clients())
+        .args(secure())
         .args(reports())
 }
 
@@ -299,6 +300,29 @@ fn clients() -> Vec<Arg> {
     ]
 }
 
+fn secure() -> Vec<Arg> {
+    vec![
+        switch("insecure", "Accept every certificate"),
+        text("ca", "FILE", "Authorities to trust in the place of the system's, in PEM")
+            .value_parser(value_parser!(PathBuf))
+            .conflicts_with("insecure"),
+        text("tls-resume", "SHARE", "Connections that resume a session: on, off, or such as 0.7")
+            .long_help(
+                "The share of connections that resume an earlier session of TLS, if one has left a \
+                 ticket: on, off, or a share such as 0.7. The others do a full handshake, as \
+                 people do who come for the first time.",
+            )
+            .default_value("off")
+            .value_parser(ValueParser::new(resume)),
+        text("tls-group", "NAME", "The only group to offer for the exchange of keys: X25519, ...")
+            .long_help(
+                "The only group to offer for the exchange of keys: X25519MLKEM768, X25519, \
+                 secp256r1 or secp384r1. Without it they are offered in this order, and the server \
+                 chooses.",
+            ),
+    ]
+}
+
 fn reports() -> Vec<Arg> {
     let file = |name, value, help| text(name, value, help).value_parser(value_parser!(PathBuf));
     vec![
@@ -356,6 +380,14 @@ fn speed(text: &str) -> Result<f64, String> {
 fn share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
     share.ok_or_else(|| "expected a share of 0 to 1, such as 0.28".into())
+}
+
+fn resume(text: &str) -> Result<f64, String> {
+    match text {
+        "on" => Ok(1.0),
+        "off" => Ok(0.0),
+        text => share(text).map_err(|_| "expected on, off, or a share such as 0.7".into()),
+    }
 }
 
 /// One address, or a range of IPv4 addresses.
@@ -473,6 +505,15 @@ fn read(given: &ArgMatches, options: &mut Options) {
     options.behaviour.verify = given.get_flag("verify") || options.verify_with.is_some();
 }
 
+fn tls(given: &ArgMatches) -> Tls {
+    Tls {
+        insecure: given.get_flag("insecure"),
+        ca: given.get_one("ca").cloned(),
+        resume: given.get_one("tls-resume").copied().unwrap_or_default(),
+        group: given.get_one("tls-group").cloned(),
+    }
+}
+
 fn options(given: &ArgMatches) -> Result<Options, String> {
     let text = |id: &str| given.get_one::<String>(id).cloned();
     let time = |id: &str| given.get_one::<Duration>(id).copied();
@@ -537,6 +578,7 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
     {
         return Err("a --read-rate, --write-rate or --line-rate of 0 moves nothing".into());
     }
+    options.tls = tls(given);
     if text("close").as_deref() == Some("reset") {
         options.behaviour.closing = Closing::Reset;
     }

@@ -46,6 +46,7 @@ mod https {
 mod load {
     mod logs_and_filesets;
     mod program;
+    mod secure;
     mod terminal;
 }
 

@@ -9,6 +9,7 @@ use flyball_http::Limits;
 use flyball_http::h1::{AnswerHead, Client, Event};
 
 use super::pace::Pace;
+use super::secure::Secured;
 use crate::observe::{Kind, Tally};
 use crate::workload::{Catalog, Content, Follow, PageSeen, RequestId, Step};
 
@@ -22,6 +23,8 @@ pub(super) enum Phase {
     Free,
     /// Waits for the connection.
     Connecting,
+    /// Waits until both sides have the keys of TLS.
+    Handshaking,
     /// Waits for replies.
     Active,
     /// Waits until it is time for the next burst.
@@ -58,6 +61,8 @@ pub(super) struct Judge<'a> {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) socket: Option<OwnedFd>,
+    /// What its bytes are sealed by; none in the clear.
+    pub(super) secured: Option<Box<Secured>>,
     /// Tells events of this socket from late ones of those before it.
     pub(super) generation: u32,
     pub(super) phase: Phase,
@@ -104,6 +109,7 @@ impl Connection {
     pub(super) fn new() -> Connection {
         Connection {
             socket: None,
+            secured: None,
             generation: 0,
             phase: Phase::Free,
             counts: false,
@@ -138,6 +144,7 @@ impl Connection {
     /// are to be sent anew.
     pub(super) fn disconnect(&mut self) -> Option<OwnedFd> {
         self.generation = self.generation.wrapping_add(1);
+        self.secured = None;
         self.written = 0;
         self.unsent.clear();
         self.unsent_from = 0;
@@ -388,6 +395,12 @@ impl Connection {
         }
         self.replied(now_ns, judge, tally);
         true
+    }
+
+    /// Whether the end of the stream is one that the server has told: anybody between may end a
+    /// connection, but not say so by TLS (RFC 8446, section 6.1).
+    pub(super) fn is_end_told(&self) -> bool {
+        self.secured.as_ref().is_none_or(|secured| secured.is_over())
     }
 
     /// Whether a head has come, and its body has not.

@@ -11,6 +11,7 @@ use flyball_sys::readiness::{EVENTS_MAX, Epoll, Event};
 
 use super::busy::Busy;
 use super::connection::{Connection, Judge, Phase};
+use super::secure::Sealing;
 use super::wheel::Wheel;
 use super::{Behaviour, CONNECTIONS_MAX, Closing, Mode, Plan};
 use crate::observe::{Kind, Live, Published, Series, Tally, Window};
@@ -54,6 +55,7 @@ pub(super) struct Generator<'a> {
     pub(super) open: u64,
     pub(super) input: Box<[u8]>,
     pub(super) output: Vec<u8>,
+    pub(super) sealing: Sealing,
     pub(super) tally: Tally,
     /// Connections begun by this thread: which source and address the next one takes.
     pub(super) turn: usize,
@@ -114,6 +116,7 @@ impl<'a> Generator<'a> {
             open: 0,
             input: vec![0; INPUT_BYTES].into(),
             output: Vec::new(),
+            sealing: Sealing::new(plan.secure.is_some()),
             tally: Tally {
                 series: plan.series.then(|| Series::new(place.start_ns)),
                 ..Tally::new(place.window, plan.catalog.classes.len())

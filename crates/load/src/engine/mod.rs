@@ -9,6 +9,7 @@ mod busy;
 mod connection;
 mod generator;
 mod pace;
+mod secure;
 mod traffic;
 mod wheel;
 
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use flyball_sys::clock::monotonic_ns;
 use flyball_sys::process;
+use flyball_tls::Client;
 
 use crate::observe::{Live, Tally, Window};
 use crate::schedule::Schedule;
@@ -101,6 +103,15 @@ impl Default for Behaviour {
     }
 }
 
+/// How the clients of a run speak TLS.
+#[derive(Clone, Debug)]
+pub struct Secure {
+    /// What their sessions have in common.
+    pub client: Client,
+    /// The share of connections that resume an earlier session, of 0 to 1.
+    pub resume: f64,
+}
+
 /// A part of a load that several processes generate together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
@@ -132,6 +143,8 @@ pub struct Plan {
     pub seed: u64,
     /// How clients behave.
     pub behaviour: Behaviour,
+    /// How they speak TLS; `None` is in the clear.
+    pub secure: Option<Secure>,
     /// How long they wait.
     pub timeouts: Timeouts,
     /// Requests after which a client closes a connection and opens another.

@@ -10,6 +10,7 @@ use super::Mode;
 use super::connection::Phase;
 use super::generator::Generator;
 use super::pace::Pace;
+use super::secure::Received;
 use crate::observe::Kind;
 use flyball_sys::clock::monotonic_ns;
 
@@ -53,7 +54,9 @@ impl Generator<'_> {
     /// Tries to send before the connection is known to be there: on the loopback it is.
     fn first_send(&mut self, slot: u32, now_ns: u64) {
         self.admit(slot, now_ns);
-        let sent = if self.behaviour.write_rate.is_some() {
+        let sent = if self.plan.secure.is_some() {
+            self.greet(slot)
+        } else if self.behaviour.write_rate.is_some() {
             Err(io::ErrorKind::WouldBlock.into())
         } else {
             self.send_waiting(slot)
@@ -61,8 +64,9 @@ impl Generator<'_> {
         let interest = match sent {
             Ok(()) => {
                 self.connected(slot, monotonic_ns());
+                // What follows a handshake may be more than the socket takes at once.
                 let all = self.table[slot as usize].unsent.is_empty();
-                if all { Interest::READ } else { Interest::BOTH }
+                if all && self.plan.secure.is_none() { Interest::READ } else { Interest::BOTH }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Interest::BOTH,
             Err(error) => return self.fail(slot, Kind::of(&error), now_ns),
@@ -78,7 +82,10 @@ impl Generator<'_> {
 
     fn connected(&mut self, slot: u32, now_ns: u64) {
         let connection = &mut self.table[slot as usize];
-        connection.phase = Phase::Active;
+        connection.phase = match &mut connection.secured {
+            Some(secured) => secured.connected(now_ns),
+            None => Phase::Active,
+        };
         connection.reading = Pace::begin(now_ns);
         connection.writing = Pace::begin(now_ns);
         if connection.counts {
@@ -140,7 +147,7 @@ impl Generator<'_> {
     }
 
     /// Sends the rest of what was begun; whether nothing is left of it.
-    fn flush(&mut self, slot: u32, now_ns: u64) -> io::Result<bool> {
+    pub(super) fn flush(&mut self, slot: u32, now_ns: u64) -> io::Result<bool> {
         let connection = &mut self.table[slot as usize];
         let Some(socket) = &connection.socket else { return Ok(false) };
         while connection.unsent_from < connection.unsent.len() {
@@ -167,9 +174,12 @@ impl Generator<'_> {
     ///
     /// # Errors
     /// When nothing could be sent, `WouldBlock` included. What was sent in part is no error.
-    fn send_waiting(&mut self, slot: u32) -> io::Result<()> {
+    pub(super) fn send_waiting(&mut self, slot: u32) -> io::Result<()> {
         let connection = &mut self.table[slot as usize];
         let Some(socket) = &connection.socket else { return Ok(()) };
+        if connection.phase == Phase::Handshaking {
+            return Ok(());
+        }
         let count = connection.waiting.len() - connection.written;
         let catalog = self.judge.catalog;
         let bytes: &[u8] = match count {
@@ -183,12 +193,13 @@ impl Generator<'_> {
                 &self.output
             }
         };
-        let sent = match self.behaviour.write_rate {
-            Some(_) => 0,
-            None => net::send(socket, bytes, false)?,
-        };
+        let is_direct = self.behaviour.write_rate.is_none() && connection.secured.is_none();
+        let sent = if is_direct { net::send(socket, bytes, false)? } else { 0 };
         self.tally.bytes_out += sent as u64;
-        connection.unsent.extend_from_slice(&bytes[sent..]);
+        match &mut connection.secured {
+            Some(secured) => secured.seal(bytes, &mut connection.unsent),
+            None => connection.unsent.extend_from_slice(&bytes[sent..]),
+        }
         let first = connection.wrote(count, catalog);
         if connection.counts {
             self.tally.sent += first;
@@ -196,7 +207,7 @@ impl Generator<'_> {
         if let Some(series) = &mut self.tally.series {
             series.sent(monotonic_ns(), first);
         }
-        if self.behaviour.write_rate.is_some() {
+        if !is_direct {
             self.flush(slot, monotonic_ns())?;
         }
         Ok(())
@@ -206,7 +217,6 @@ impl Generator<'_> {
     pub(super) fn receive(&mut self, slot: u32, to_end: bool, now_ns: u64) {
         for _ in 0..RECEIVES_MAX {
             let connection = &mut self.table[slot as usize];
-            let Some(socket) = &connection.socket else { return };
             let held = connection.partial.len();
             let mut room = self.input.len().saturating_sub(held);
             if let Some(rate) = self.behaviour.read_rate {
@@ -218,22 +228,30 @@ impl Generator<'_> {
                 }
             }
             self.input[..held].copy_from_slice(&connection.partial);
-            let received = net::recv(socket, &mut self.input[held..held + room]);
+            let received = self.receive_some(slot, held, room);
             // What came may have been asked for since the event that was looked at.
             let now_ns = monotonic_ns();
-            let received = match received {
-                Ok(0) => return self.ended(slot, None, now_ns),
-                Ok(received) => received,
+            let Received { received, plain, has_more } = match received {
+                Ok(Some(Ok(received))) => received,
+                Ok(Some(Err(kind))) => return self.fail(slot, kind, now_ns),
+                Ok(None) => return self.ended(slot, None, now_ns),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return self.set_timer(slot);
                 }
                 Err(error) => return self.ended(slot, Some(&error), now_ns),
             };
+            let connection = &mut self.table[slot as usize];
             connection.reading.moved(received);
             if self.tally.window.holds(now_ns) {
                 self.tally.bytes_in += received as u64;
             }
-            let input = &self.input[..held + received];
+            if plain == 0 {
+                if has_more || to_end {
+                    continue;
+                }
+                return self.set_timer(slot);
+            }
+            let input = &self.input[..held + plain];
             match connection.take(input, now_ns, self.judge, &mut self.tally) {
                 Err(kind) => return self.fail(slot, kind, now_ns),
                 Ok(taken) => {
@@ -241,7 +259,7 @@ impl Generator<'_> {
                     connection.partial.extend_from_slice(&input[taken..]);
                 }
             }
-            let is_drained = received < room && !to_end;
+            let is_drained = !has_more && !to_end;
             if self.go_on(slot, now_ns) || is_drained {
                 return;
             }
@@ -352,7 +370,8 @@ impl Generator<'_> {
     /// The connection has ended, by itself or by an error.
     fn ended(&mut self, slot: u32, error: Option<&io::Error>, now_ns: u64) {
         let connection = &mut self.table[slot as usize];
-        if error.is_none() && connection.take_end(now_ns, self.judge, &mut self.tally) {
+        let is_told = error.is_none() && connection.is_end_told();
+        if is_told && connection.take_end(now_ns, self.judge, &mut self.tally) {
             self.go_on(slot, now_ns);
             return;
         }
@@ -380,6 +399,7 @@ impl Generator<'_> {
     }
 
     fn disconnect(&mut self, slot: u32) {
+        self.take_leave(slot);
         if let Some(socket) = self.table[slot as usize].disconnect() {
             self.open -= 1;
             drop(socket);
@@ -391,6 +411,9 @@ impl Generator<'_> {
         let connection = &mut self.table[slot as usize];
         let (counts, tally) = (connection.counts, &mut self.tally);
         tally.error(kind, counts);
+        if connection.phase == Phase::Handshaking && counts {
+            tally.handshakes.failed += 1;
+        }
         if let Some(series) = &mut tally.series {
             let given_up = connection.waiting.iter().filter(|_| kind.is_timeout());
             series.failed(now_ns, given_up.map(|one| now_ns.saturating_sub(one.intended_ns)));
@@ -429,7 +452,7 @@ impl Generator<'_> {
         let at_ns = match connection.phase {
             Phase::Free => return,
             Phase::Thinking | Phase::Pausing => connection.due_ns,
-            Phase::Connecting | Phase::Active => match self.limit(slot) {
+            Phase::Connecting | Phase::Handshaking | Phase::Active => match self.limit(slot) {
                 Some((at_ns, _)) => at_ns,
                 None => return,
             },
@@ -446,7 +469,7 @@ impl Generator<'_> {
         };
         let front = connection.waiting.front()?;
         let reply_ns = after(front.actual_ns, timeouts.reply);
-        if connection.phase == Phase::Connecting {
+        if matches!(connection.phase, Phase::Connecting | Phase::Handshaking) {
             let connect_ns = after(connection.connect_ns, timeouts.connect);
             return Some((connect_ns.min(reply_ns), Kind::ConnectTimeout));
         }
@@ -477,7 +500,7 @@ impl Generator<'_> {
                     self.release(slot);
                 }
             }
-            Phase::Connecting | Phase::Active => match self.limit(slot) {
+            Phase::Connecting | Phase::Handshaking | Phase::Active => match self.limit(slot) {
                 Some((at_ns, kind)) if at_ns <= now_ns => self.fail(slot, kind, now_ns),
                 _ => self.move_more(slot, now_ns),
             },
@@ -488,7 +511,7 @@ impl Generator<'_> {
     fn move_more(&mut self, slot: u32, now_ns: u64) {
         self.set_timer(slot);
         let connection = &mut self.table[slot as usize];
-        if connection.phase != Phase::Active {
+        if !matches!(connection.phase, Phase::Handshaking | Phase::Active) {
             return;
         }
         let generation = connection.generation;

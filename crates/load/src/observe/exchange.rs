@@ -27,7 +27,10 @@ pub fn tally_to_json(tally: &Tally) -> Value {
             tally.connect.pairs(),
             tally.first_byte.pairs(),
             tally.lateness.pairs(),
+            tally.handshakes.full.pairs(),
+            tally.handshakes.resumed.pairs(),
         ],
+        "handshakes": [tally.handshakes.agreed, tally.handshakes.failure],
         "classes": classes_to_json(&tally.classes),
         "clients": tally.clients.iter().map(|c| classes_to_json(c)).collect::<Vec<_>>(),
         "intervals": intervals,
@@ -48,7 +51,7 @@ fn read_classes(value: &Value) -> Option<Vec<ClassTally>> {
 }
 
 /// The plain counts, in the order of the wire.
-fn counts(tally: &mut Tally) -> [&mut u64; 18] {
+fn counts(tally: &mut Tally) -> [&mut u64; 19] {
     [
         &mut tally.intended,
         &mut tally.sent,
@@ -68,6 +71,7 @@ fn counts(tally: &mut Tally) -> [&mut u64; 18] {
         &mut tally.late,
         &mut tally.cpu_ns,
         &mut tally.posts,
+        &mut tally.handshakes.failed,
     ]
 }
 
@@ -96,6 +100,10 @@ pub fn tally_from_json(value: &Value) -> Option<Tally> {
     tally.connect = times.next()??;
     tally.first_byte = times.next()??;
     tally.lateness = times.next()??;
+    tally.handshakes.full = times.next()??;
+    tally.handshakes.resumed = times.next()??;
+    let told = |at: usize| value["handshakes"][at].as_str().map(String::from);
+    (tally.handshakes.agreed, tally.handshakes.failure) = (told(0), told(1));
     for interval in value.get("intervals")?.as_array()? {
         tally.intervals.push(read_interval(interval)?);
     }
@@ -142,7 +150,7 @@ mod tests {
     #[test]
     fn counts_come_through_as_they_were() {
         let mut tally = Tally::new(Window { from_ns: 5, to_ns: 1_000_000_005 }, 1);
-        let mut sent: [u64; 18] = std::array::from_fn(|n| n as u64 + 1);
+        let mut sent: [u64; 19] = std::array::from_fn(|n| n as u64 + 1);
         read_counts(&mut tally, &sent).unwrap();
         tally.broken_rules[2] = 7;
         tally.error(Kind::Reset, true);
@@ -150,6 +158,8 @@ mod tests {
         tally.status[404] = 3;
         tally.latency.record(1_234_567);
         tally.lateness.record(99);
+        tally.handshakes.done(true, 5_000);
+        tally.handshakes.agree(|| "TLSv1.3".into());
         tally.classes[0] = ClassTally { replies: 1, timeouts: 2, bytes: 3 };
         tally.clients = vec![tally.classes.clone(), vec![ClassTally::default()]];
         let latencies = vec![(1000, 2)];
@@ -164,6 +174,8 @@ mod tests {
         assert_eq!((&again.classes, &again.intervals), (&tally.classes, &tally.intervals));
         assert_eq!(again.clients, tally.clients);
         assert_eq!(again.latency.count(), 1);
+        assert_eq!((again.handshakes.full.count(), again.handshakes.resumed.count()), (0, 1));
+        assert_eq!(again.handshakes.agreed.as_deref(), Some("TLSv1.3"));
         assert!((again.latency.max_us() / tally.latency.max_us() - 1.0).abs() < 0.001);
         assert!((again.window.seconds() - 1.0).abs() < 1e-9);
         sent[0] = 0;

@@ -13,7 +13,6 @@ use crate::workload::RULES;
 pub fn json(report: &Report) -> Value {
     let tally = &report.tally;
     let asked = &report.asked;
-    let limits = report.client_limits();
     let mut value = json!({
         "url": asked.url,
         "mode": asked.mode,
@@ -38,7 +37,16 @@ pub fn json(report: &Report) -> Value {
         "connections_per_s": rounded(report.per_s(tally.connections)),
         "bytes_in_per_s": rounded(report.per_s(tally.bytes_in)),
     });
-    let counts = json!({
+    let counts = counts(report);
+    if let (Value::Object(all), Value::Object(more)) = (&mut value, counts) {
+        all.extend(more);
+    }
+    value
+}
+
+fn counts(report: &Report) -> Value {
+    let (tally, limits) = (&report.tally, report.client_limits());
+    json!({
         "intended": tally.intended,
         "sent": tally.sent,
         "replies": tally.replies,
@@ -62,6 +70,7 @@ pub fn json(report: &Report) -> Value {
         "latency_us": times(&tally.latency),
         "latency_actual_us": times(&tally.latency_actual),
         "connect_us": times(&tally.connect),
+        "handshakes": tally.handshakes.json(),
         "first_byte_us": times(&tally.first_byte),
         "lateness_us": times(&tally.lateness),
         "late_share": report.late_share(),
@@ -74,11 +83,7 @@ pub fn json(report: &Report) -> Value {
         "valid": report.is_valid(),
         "void_because": report.void,
         "notes": report.notes,
-    });
-    if let (Value::Object(all), Value::Object(more)) = (&mut value, counts) {
-        all.extend(more);
-    }
-    value
+    })
 }
 
 /// Percentiles of a distribution, in microseconds.

@@ -7,10 +7,13 @@ use flyball_sys::net;
 /// Why a session did not get its replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// No connection within its time.
+    /// No connection within its time, or with TLS no handshake.
     ConnectTimeout,
     /// The server's machine refused the connection.
     Refused,
+    /// What was said in a handshake of TLS cannot be accepted: by the client, such as a certificate
+    /// of an unknown authority, or by the server.
+    Handshake,
     /// The connection was reset.
     Reset,
     /// Nothing of a reply within its time.
@@ -40,9 +43,10 @@ pub enum Kind {
 }
 
 /// Every kind, in the order of reports.
-pub const KINDS: [Kind; 15] = [
+pub const KINDS: [Kind; 16] = [
     Kind::ConnectTimeout,
     Kind::Refused,
+    Kind::Handshake,
     Kind::Reset,
     Kind::FirstByteTimeout,
     Kind::ReplyTimeout,
@@ -64,6 +68,7 @@ impl Kind {
         match self {
             Kind::ConnectTimeout => "connect_timeout",
             Kind::Refused => "refused",
+            Kind::Handshake => "handshake",
             Kind::Reset => "reset",
             Kind::FirstByteTimeout => "first_byte_timeout",
             Kind::ReplyTimeout => "reply_timeout",

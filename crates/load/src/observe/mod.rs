@@ -2,6 +2,7 @@
 
 mod csv;
 mod exchange;
+mod handshakes;
 mod hdr_log;
 mod histogram;
 mod json;
@@ -16,6 +17,7 @@ mod threshold;
 
 pub use csv::{CSV_HEADER, csv};
 pub use exchange::{tally_from_json, tally_to_json};
+pub use handshakes::Handshakes;
 pub use hdr_log::hdr_log;
 pub use histogram::Times;
 pub use json::json;

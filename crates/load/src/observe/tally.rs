@@ -1,5 +1,6 @@
 //! What one thread counts, and how the counts of several become those of a run.
 
+use super::handshakes::Handshakes;
 use super::histogram::Times;
 use super::kind::{KINDS, Kind};
 use super::series::{Interval, Series};
@@ -90,6 +91,8 @@ pub struct Tally {
     pub latency_actual: Times,
     /// From the beginning of connecting to its end.
     pub connect: Times,
+    /// Handshakes of TLS, which follow it.
+    pub handshakes: Handshakes,
     /// From the client's beginning to the first byte of the reply.
     pub first_byte: Times,
     /// How late the client began with what was due.
@@ -171,6 +174,7 @@ impl Tally {
         self.latency.merge(&other.latency);
         self.latency_actual.merge(&other.latency_actual);
         self.connect.merge(&other.connect);
+        self.handshakes.merge(&other.handshakes);
         self.first_byte.merge(&other.first_byte);
         self.lateness.merge(&other.lateness);
         self.late += other.late;

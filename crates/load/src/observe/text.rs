@@ -30,19 +30,9 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(out, "  connected {connections:>12.1}/s  {open} open at most")?;
     let bits = report.per_s(tally.bytes_in) * 8.0 / 1e6;
     writeln!(out, "  received  {bits:>12.1} Mbit/s, {} bytes of bodies", tally.body_bytes)?;
+    handshakes(out, report)?;
     writeln!(out)?;
-    writeln!(out, "  {:<27}min       p50       p90       p99     p99.9       max", "")?;
-    let rows = [
-        ("latency, as intended", &tally.latency),
-        ("latency, as begun", &tally.latency_actual),
-        ("connect", &tally.connect),
-        ("first byte", &tally.first_byte),
-        ("own lateness", &tally.lateness),
-    ];
-    for (name, times) in rows {
-        writeln!(out, "  {name:<20}{}", row(times))?;
-    }
-    writeln!(out)?;
+    times(out, report)?;
     for (status, count) in tally.status.iter().enumerate().filter(|(_, count)| **count > 0) {
         writeln!(out, "  status {status}  {count:>12}")?;
     }
@@ -84,6 +74,40 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     let limits = report.client_limits();
     let limited = limits.iter().map(|why| ("CLIENT-LIMITED", why));
     void.chain(limited).try_for_each(|(what, why)| writeln!(out, "  {what}: {why}"))
+}
+
+/// A line for each time that was taken.
+fn times(out: &mut String, report: &Report) -> std::fmt::Result {
+    writeln!(out, "  {:<27}min       p50       p90       p99     p99.9       max", "")?;
+    let (tally, shaken) = (&report.tally, &report.tally.handshakes);
+    let rows = [
+        ("latency, as intended", &tally.latency),
+        ("latency, as begun", &tally.latency_actual),
+        ("connect", &tally.connect),
+        ("handshake, full", &shaken.full),
+        ("handshake, resumed", &shaken.resumed),
+        ("first byte", &tally.first_byte),
+        ("own lateness", &tally.lateness),
+    ];
+    let is_shown = |name: &str| shaken.is_any() || !name.starts_with("handshake");
+    for (name, times) in rows.into_iter().filter(|(name, _)| is_shown(name)) {
+        writeln!(out, "  {name:<20}{}", row(times))?;
+    }
+    writeln!(out)
+}
+
+fn handshakes(out: &mut String, report: &Report) -> std::fmt::Result {
+    let shaken = &report.tally.handshakes;
+    if !shaken.is_any() {
+        return Ok(());
+    }
+    let (full, resumed) = (shaken.full.count(), shaken.resumed.count());
+    let per_s = report.per_s(full + resumed);
+    let failed = shaken.failed;
+    writeln!(out, "  handshakes{per_s:>12.1}/s  {full} full, {resumed} resumed, {failed} failed")?;
+    shaken.agreed.iter().try_for_each(|agreed| writeln!(out, "  agreed on {agreed}"))?;
+    let failures = &mut shaken.failure.iter();
+    failures.try_for_each(|why| writeln!(out, "  the first failed handshake: {why}"))
 }
 
 fn load(report: &Report) -> String {

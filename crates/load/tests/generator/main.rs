@@ -10,3 +10,4 @@ mod dynamic;
 mod errors;
 mod latency;
 mod preflight;
+mod secure;

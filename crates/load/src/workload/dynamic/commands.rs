@@ -1,12 +1,12 @@
 //! What is asked of the server around a run: to make its tables anew and empty the log of what is
 //! posted, and to show that log afterwards.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::ads::Tables;
 use super::{DynamicOptions, Place};
 use crate::ask::ask;
+use crate::dial::Peer;
 use crate::workload::{Catalog, Message};
 
 /// Bytes of a record of the log.
@@ -48,7 +48,7 @@ pub(super) fn reset(
     };
     let fetch = |target: &str| {
         let message = Message { method: "GET".into(), target: target.into(), ..message.clone() };
-        let reply = ask(place.address, &catalog.bytes_of(&message))
+        let reply = ask(place.peer, &catalog.bytes_of(&message))
             .map_err(|why| remedy(format!("{target}: {why}")))?;
         match reply.status {
             200 => Ok(reply),
@@ -81,16 +81,11 @@ pub struct PostLog {
 
 /// Fetches the log of what was posted and looks at every record; at least `answered` must be
 /// there. Blocks on the server.
-pub(crate) fn fetch_log(
-    address: SocketAddr,
-    script: &str,
-    authority: &str,
-    answered: u64,
-) -> PostLog {
+pub(crate) fn fetch_log(peer: Peer<'_>, script: &str, authority: &str, answered: u64) -> PostLog {
     let catalog = Catalog::new(authority, Vec::new());
     let target = format!("{script}?command/Fetch");
     let request = catalog.bytes_of(&Message { target, ..Message::default() });
-    match ask(address, &request) {
+    match ask(peer, &request) {
         Ok(reply) if reply.status == 200 => judge(&reply.body, answered),
         Ok(reply) => wrong(format!("the log of posts cannot be fetched: status {}", reply.status)),
         Err(why) => wrong(format!("the log of posts cannot be fetched: {why}")),

@@ -9,7 +9,6 @@ mod ads;
 mod commands;
 mod page;
 
-use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ pub(crate) use commands::fetch_log;
 pub use page::{Page, PageSeen, RULES, Rule};
 
 use super::{Catalog, Expected, Message, RequestId};
+use crate::dial::Peer;
 use crate::fileset::{File, FileContent, Mix};
 use crate::random::{Purpose, Random};
 use ads::{ADS, Tables};
@@ -83,7 +83,7 @@ impl FromStr for DynamicOptions {
 /// What the files of the set are, and where requests for them go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
-    pub(crate) address: SocketAddr,
+    pub(crate) peer: Peer<'a>,
     /// The path of the set on the server, without a slash at its end.
     pub(crate) base: &'a str,
     pub(crate) files: &'a [File],
@@ -287,8 +287,8 @@ mod tests {
         let parameters = Parameters { directories: 2, ..kind.defaults() };
         let files = Manifest { kind, parameters }.files().unwrap();
         let asked: DynamicOptions = "100".parse().unwrap();
-        let address = ([127, 0, 0, 1], 80).into();
-        let place = Place { address, base: "/a", files: &files, seed: 1 };
+        let peer = Peer { address: ([127, 0, 0, 1], 80).into(), client: None };
+        let place = Place { peer, base: "/a", files: &files, seed: 1 };
         let message = Message::default();
         let maker = Maker { asked: &asked, place, message: &message };
         let all = 0x3fff_ffff;
