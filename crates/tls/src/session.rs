@@ -167,6 +167,9 @@ impl Session {
                 self.state = State::Failed(Failure::Clear);
                 (0, 0)
             }
+            // It has said that nothing follows: nothing that comes can be answered, and rustls takes
+            // a fault for the second one.
+            State::Handshake | State::Open if self.has_closed => (cipher.len(), 0),
             State::Handshake | State::Open if !self.carry.is_empty() => (0, 0),
             State::Handshake if !self.choose(cipher, wire) => (0, 0),
             State::Handshake | State::Open => self.process(cipher, &mut plain[put..], wire),
@@ -351,7 +354,7 @@ impl Session {
     pub fn close(&mut self, wire: &mut Vec<u8>) {
         if self.can_seal() {
             self.write(0, Plain::None, wire);
-            self.has_closed = true;
+            (self.has_closed, self.has_more) = (true, false);
         }
     }
 

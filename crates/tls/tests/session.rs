@@ -303,6 +303,11 @@ fn the_end_is_told_once_and_after_it_nothing_is_sealed() {
         let len = pair.wire.len();
         pair.session.close(&mut pair.wire);
         assert_eq!((pair.seal(&[b"more"]), pair.wire.len()), (0, len));
+        // What a client says that is still being listened to: no fault of it is answered.
+        for record in [&b"\x17\x03\x03\x00\x40"[..], &[b'x'; 64], b"\x15\x03\x03\x00\x02\x02\x28"] {
+            pair.give(record);
+            assert_eq!((pair.cipher.len(), pair.wire.len()), (0, len));
+        }
         assert_eq!(pair.tell().unwrap(), b"last");
         assert!(pair.client.process_new_packets().unwrap().peer_has_closed());
     }
