@@ -33,8 +33,8 @@ pub struct Secure {
     pub(crate) put_off: Option<u8>,
     /// Its hello is answered in another turn.
     pub(crate) waits_for_turn: bool,
-    /// Its client has said that it sends no more, which the machine does not know yet.
-    pub(crate) has_ended: bool,
+    /// Its client has said that it sends no more.
+    pub(crate) says_end: bool,
     /// Its client has said so, or has gone.
     pub(crate) is_left: bool,
     /// It has said so between two requests, or before the whole of one had come.
@@ -91,7 +91,7 @@ impl Secure {
             has_begun: false,
             put_off: Some(0),
             waits_for_turn: false,
-            has_ended: false,
+            says_end: false,
             is_left: false,
             ends_between: false,
             failing: None,

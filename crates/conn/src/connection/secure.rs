@@ -75,11 +75,16 @@ impl Connection {
         self.tls.as_deref().is_some_and(is_on_its_way)
     }
 
-    /// Whether there is cipher text to be opened, and room for what that gives.
+    /// Whether there is cipher text to be opened, and room for what that gives; or the client's end
+    /// behind all of it.
     pub(super) fn can_open(&self) -> bool {
         let Some(tls) = self.tls.as_deref() else { return false };
         let has_room = || self.buffers.as_ref().is_none_or(|buffers| buffers.input.has_room());
-        tls.has_ended || tls.is_unopened && !tls.waits_for_turn && has_room()
+        match tls.is_unopened {
+            true => !tls.waits_for_turn && has_room(),
+            // As a socket does, it tells of its end whenever it is read from.
+            false => tls.is_left,
+        }
     }
 
     /// Whether it goes on in another turn: this one has answered enough hellos.
@@ -109,7 +114,7 @@ impl Connection {
             return false;
         }
         let Some(tls) = &mut self.tls else { return false };
-        if tls.has_ended {
+        if !tls.is_unopened {
             self.ended(cx);
             return true;
         }
@@ -143,8 +148,8 @@ impl Connection {
             Stands::Open => return was_handshaking || opened.plain > 0,
             // What it has said before that is seen first.
             Stands::PeerClosed => {
-                tls.has_ended = !tls.is_left && !tls.is_unopened;
-                tls.is_left |= !tls.is_unopened;
+                let is_last = !tls.is_unopened;
+                (tls.says_end, tls.is_left) = (is_last, is_last);
             }
             Stands::Failed(failure) => self.session_failed(failure, cx),
         }
@@ -289,8 +294,8 @@ impl Connection {
         let is_between = matches!(self.conn.state(), State::Idle | State::Head);
         if let Some(tls) = &mut self.tls {
             // Who only closes its socket reads nothing more, as far as is known.
-            tls.ends_between |= tls.has_ended && is_between;
-            (tls.has_ended, tls.is_left) = (false, true);
+            tls.ends_between |= tls.says_end && is_between;
+            tls.is_left = true;
         }
         self.conn.eof(&cx.now);
     }

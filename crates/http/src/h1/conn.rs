@@ -82,6 +82,8 @@ pub struct Conn {
     fresh: bool,
     /// What comes first is a handshake.
     shakes_hands: bool,
+    /// Its client says that it sends no more, in bytes of their own, and has not done so yet.
+    says_end: bool,
     /// Answers are for this client alone.
     private: bool,
     since_ms: u64,
@@ -100,6 +102,7 @@ impl Conn {
             refused: None,
             fresh: true,
             shakes_hands: false,
+            says_end: false,
             private: false,
             since_ms: now.ms(),
             incoming: Progress::default(),
@@ -107,9 +110,10 @@ impl Conn {
     }
 
     /// A handshake comes before its first request, and has its own time; after it,
-    /// [`Conn::begins`].
+    /// [`Conn::begins`]. Its client then says that it sends no more before it closes its side
+    /// (RFC 8446, section 6.1).
     pub fn shakes_hands(&mut self) {
-        self.shakes_hands = true;
+        (self.shakes_hands, self.says_end) = (true, true);
     }
 
     /// Its first request may come from now on.
@@ -334,6 +338,7 @@ impl Conn {
 
     /// The client closed its side.
     pub fn eof(&mut self, now: &Now) {
+        self.says_end = false;
         match self.state {
             State::Idle => {
                 self.ending.reason = Some(CloseReason::ClientDone);
@@ -487,7 +492,9 @@ impl Conn {
             self.go(Event::AnswerKeep);
         } else {
             // A client that would have kept the connection may have sent its next request.
-            let sending = unread || self.message.surplus || self.message.keep_alive;
+            let sends = unread || self.message.surplus || self.message.keep_alive;
+            // What tells of a client's end would reset it too.
+            let sending = sends || self.says_end;
             self.go(if sending { Event::Part } else { Event::AnswerClose });
         }
     }
