@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::random::Random;
+use super::secure::Secure;
 use super::site::{LARGE_BYTES, MEDIUM_BYTES};
 
 /// Bytes of a request that are shown.
@@ -27,8 +28,10 @@ pub(super) struct Dialogue {
 /// A client in the middle of its dialogue.
 pub(super) struct Client {
     pub(super) script: Vec<u8>,
-    /// How much of it was sent.
+    /// How much of it was sent, or has become records.
     pub(super) at: usize,
+    /// Its TLS, if it speaks that.
+    pub(super) tls: Option<Box<Secure>>,
     pub(super) received: Vec<u8>,
     pub(super) ending: Ending,
     /// Bytes that all answers have; none are known while the answers are found out.
@@ -51,6 +54,7 @@ impl Client {
             starts: starts.collect(),
             script: dialogue.requests.concat(),
             at: 0,
+            tls: None,
             received: Vec::new(),
             ending: dialogue.ending,
             expected,
@@ -67,7 +71,55 @@ impl Client {
     }
 
     pub(super) fn has_sent_all(&self) -> bool {
-        self.at == self.script.len()
+        self.at == self.script.len() && self.tls.as_ref().is_none_or(|tls| tls.waiting() == 0)
+    }
+
+    /// Whether it has something to say now: in a handshake it waits for the server in between.
+    pub(super) fn can_send(&self) -> bool {
+        let waits = |tls: &Secure| tls.waiting() == 0 && !tls.is_open();
+        !self.has_sent_all() && !self.tls.as_deref().is_some_and(waits)
+    }
+
+    /// How many bytes it has to send next. Where records are to be made for that, `part` says of
+    /// how many bytes of those that are left.
+    pub(super) fn prepare(&mut self, part: impl FnOnce(usize) -> usize) -> usize {
+        let Client { script, at, tls, .. } = self;
+        let left = script.len() - *at;
+        let Some(tls) = tls else { return left };
+        if tls.waiting() == 0 && left > 0 && tls.is_open() {
+            let n = part(left);
+            tls.seal(&script[*at..*at + n]);
+            *at += n;
+        }
+        tls.waiting()
+    }
+
+    /// Sends the next `n` bytes.
+    pub(super) fn send(&mut self, n: usize) -> Vec<u8> {
+        if let Some(tls) = &mut self.tls {
+            return tls.take(n);
+        }
+        self.at += n;
+        self.script[self.at - n..self.at].to_vec()
+    }
+
+    /// These bytes came.
+    pub(super) fn take(&mut self, bytes: Vec<u8>) {
+        match &mut self.tls {
+            None => self.received.extend(bytes),
+            Some(tls) => self.received.extend(tls.open(&bytes)),
+        }
+    }
+
+    /// It sends no more; false where it says so first.
+    pub(super) fn finishes(&mut self) -> bool {
+        match &mut self.tls {
+            Some(tls) if tls.says_end && tls.is_open() => {
+                tls.end();
+                false
+            }
+            _ => true,
+        }
     }
 
     /// Where the request ends that begins here.
@@ -88,7 +140,8 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Client { script, at, received, expected, .. } = self;
         let (sent, of, got) = (at, script.len(), received.len());
-        write!(f, "has sent {sent} of {of} bytes, and has {got} of {expected}")
+        write!(f, "has sent {sent} of {of} bytes, and has {got} of {expected}")?;
+        self.tls.as_ref().map_or(Ok(()), |tls| write!(f, "; {tls:?}"))
     }
 }
 

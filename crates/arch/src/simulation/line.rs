@@ -208,21 +208,20 @@ impl Line {
 
     /// The client sends its next `n` bytes.
     pub(super) fn client_sends(&mut self, n: usize) {
-        let Client { script, at, .. } = &mut self.client;
+        let bytes = self.client.send(n);
         if self.shut && self.fd == CLOSED {
             // Bytes for a socket that is closed break the connection.
             self.reset = true;
             self.outbound.clear();
         } else {
-            self.inbound.extend(&script[*at..*at + n]);
+            self.inbound.extend(bytes);
         }
-        *at += n;
         self.wakes += 1;
     }
 
     /// The client takes `n` bytes.
     pub(super) fn client_takes(&mut self, n: usize) {
-        self.client.received.extend(self.outbound.drain(..n));
+        self.client.take(self.outbound.drain(..n).collect());
         if let Some(responder) = &mut self.responder {
             let said = responder.answer(&self.client.received);
             self.client.script.extend(said);

@@ -124,7 +124,7 @@ fn undisturbed(dialogues: &[Dialogue], fails: usize) -> Vec<Vec<Vec<u8>>> {
     let schedule = Schedule { fails, ..Schedule::UNDISTURBED };
     let clients: Vec<_> = dialogues.iter().map(|dialogue| (dialogue, usize::MAX)).collect();
     let world = World::new(Random::of(0), schedule, Fault::None, &clients);
-    let ((), world) = within(world, || Way::Level.serve(&mut Random::of(0), true));
+    let ((), world) = within(world, || Way::Level.serve(&mut Random::of(0), true, None));
     let lines = world.lines.into_iter().filter(|line| line.responder.is_none());
     lines.map(|line| split(line.client)).collect()
 }

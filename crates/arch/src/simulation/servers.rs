@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use flyball_tls::Config;
+
 use super::disk::Helpers;
 use super::random::Random;
 use super::site::{settings, worker};
@@ -77,15 +79,17 @@ impl Way {
     }
 
     /// Serves until every client has left.
-    pub(super) fn serve(self, random: &mut Random, fair: bool) {
+    pub(super) fn serve(self, random: &mut Random, fair: bool, tls: Option<Config>) {
         let settings = settings(random, self.events(), fair);
+        let threads = if self == Way::Once { 3 } else { 1 };
+        let worker = listening(settings, threads, tls);
         match self {
-            Way::Level | Way::Edge => loops(settings, false),
-            Way::LevelWithHelpers | Way::EdgeWithHelpers => loops(settings, true),
-            Way::Once => stages(settings, random),
-            Way::Ring => runs(&Uring, settings),
-            Way::Callbacks => runs(&Tux, settings),
-            Way::Blocking => blocks(settings),
+            Way::Level | Way::Edge => loops(worker, false),
+            Way::LevelWithHelpers | Way::EdgeWithHelpers => loops(worker, true),
+            Way::Once => stages(&worker, random),
+            Way::Ring => runs(&Uring, worker),
+            Way::Callbacks => runs(&Tux, worker),
+            Way::Blocking => blocks(&worker),
         }
         // What was sent is taken also when the server has ended.
         with(|world| while world.act(true) {});
@@ -93,8 +97,8 @@ impl Way {
 }
 
 /// A worker that listens in the world.
-fn listening(settings: Settings, threads: usize) -> Worker {
-    let (worker, listener) = worker(settings, threads);
+fn listening(settings: Settings, threads: usize, tls: Option<Config>) -> Worker {
+    let (worker, listener) = worker(settings, threads, tls);
     with(|world| world.set_listener(&listener));
     worker
 }
@@ -115,8 +119,7 @@ fn pass(ms: u64) {
     });
 }
 
-fn loops(settings: Settings, with_helpers: bool) {
-    let worker = listening(settings, 1);
+fn loops(worker: Worker, with_helpers: bool) {
     let mut process = Phases::new(worker, Box::new(Helpers::new(with_helpers))).expect("a loop");
     while !is_over() && !process.is_done() {
         process.getevents().expect("a wait");
@@ -127,33 +130,30 @@ fn loops(settings: Settings, with_helpers: bool) {
 }
 
 /// An architecture as it is; it is told to stop in the end.
-fn runs(architecture: &dyn Architecture, settings: Settings) {
-    let worker = listening(settings, 1);
+fn runs(architecture: &dyn Architecture, worker: Worker) {
     with(|world| world.stops = true);
     let report = architecture.run(worker).expect("it runs");
     assert_eq!(report.unfinished, 0);
 }
 
-fn blocks(settings: Settings) {
-    let worker = listening(settings, 1);
-    let crew = Crew::new(&worker).expect("a crew");
+fn blocks(worker: &Worker) {
+    let crew = Crew::new(worker).expect("a crew");
     let mut thread = Thread::new(&crew, worker.desk());
     while !is_over() {
         match net::accept(&worker.listeners[0], false) {
-            Ok((socket, peer)) => thread.serve(&socket, peer.into()),
+            Ok((socket, peer)) => thread.serve(&socket, worker.listeners[0].peer(peer)),
             Err(_) => pass(crate::worker::BLOCKING_TICK_MS),
         }
     }
 }
 
 /// The stages of one partition, each a turn at a time and in any order.
-fn stages(settings: Settings, random: &mut Random) {
-    let eager = settings.eager_read;
-    let worker = listening(settings, 3);
+fn stages(worker: &Worker, random: &mut Random) {
+    let eager = worker.settings.eager_read;
     with(|world| world.is_shared = true);
     let now_ms = crate::kernel::clock::monotonic_ms();
     let (pipeline, [read_poller, write_poller]) =
-        Pipeline::new(&worker, 1, now_ms).expect("a pipeline");
+        Pipeline::new(worker, 1, now_ms).expect("a pipeline");
     let pipeline = Arc::new(pipeline);
     let caches = worker.shared_caches();
     let stage = |block| {
@@ -169,7 +169,8 @@ fn stages(settings: Settings, random: &mut Random) {
         match random.below(5) {
             0 => {
                 if let Ok((socket, peer)) = net::accept(&worker.listeners[0], true) {
-                    let mut line = Line::new(socket, peer.into(), 0, &poller.desk);
+                    let peer = worker.listeners[0].peer(peer);
+                    let mut line = Line::new(socket, peer, 0, &poller.desk);
                     line.ready.read = eager;
                     match eager {
                         true => poller.queue_for_read(line),

@@ -66,6 +66,7 @@ fn simpler(case: &Case, failed_after: u64) -> Vec<Case> {
         }
         change(&|one| one.dialogues[at].ending = Ending::Patient);
     }
+    change(&|one| one.is_secure = false);
     let none = Schedule::UNDISTURBED;
     change(&|one| one.schedule.jumps = false);
     change(&|one| one.schedule.leaves = 0);

@@ -10,6 +10,7 @@ use flyball_site::modules::ModuleSettings;
 use flyball_site::{ResponderSettings, SiteSettings, Sites};
 use flyball_sys::net::Server;
 use flyball_sys::sandbox::Rights;
+use flyball_tls::Config;
 use tempfile::TempDir;
 
 use super::random::Random;
@@ -105,6 +106,7 @@ pub(super) fn settings(random: &mut Random, events: Events, fair: bool) -> Setti
     if fair {
         let limits = &mut settings.limits;
         for ms in [
+            &mut limits.handshake_ms,
             &mut limits.head_ms,
             &mut limits.idle_ms,
             &mut limits.answer_ms,
@@ -119,13 +121,17 @@ pub(super) fn settings(random: &mut Random, events: Events, fair: bool) -> Setti
 }
 
 /// A worker without threads, and its listening socket.
-pub(super) fn worker(settings: Settings, blocks: usize) -> (Worker, Arc<OwnedFd>) {
+pub(super) fn worker(
+    settings: Settings,
+    blocks: usize,
+    tls: Option<Config>,
+) -> (Worker, Arc<OwnedFd>) {
     let (listener, _) = UnixStream::pair().expect("descriptors are left");
     let listener = Arc::new(OwnedFd::from(listener));
     let sites = Arc::clone(&content().sites);
     let worker = Worker {
         index: 0,
-        listeners: vec![Listener::new(Arc::clone(&listener), None)],
+        listeners: vec![Listener::new(Arc::clone(&listener), tls)],
         shares_listeners: false,
         chunks: Chunks::of(&settings),
         settings: Arc::new(settings),

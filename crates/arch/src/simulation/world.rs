@@ -6,11 +6,12 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use flyball_sys::error_log::{Level, set_level};
 use flyball_sys::readiness::Interest;
 use flyball_sys::signal::Signal;
+use rustls::ClientConfig;
 
 use super::client::{Client, Dialogue, Ending};
 use super::disk::Disk;
@@ -19,6 +20,7 @@ use super::line::{Line, State};
 use super::random::Random;
 use super::responder::Responder;
 use super::schedule::Schedule;
+use super::secure::{Secure, clients};
 
 /// When time begins, in monotonic milliseconds.
 const START_MS: u64 = 1_000_000;
@@ -39,6 +41,9 @@ const ENDS_ONE_IN: usize = 40;
 
 /// Bytes that a server behind this one says at once, if it may say so many.
 const SAID_BYTES: usize = 40;
+
+/// Bytes that a client makes one record of, if it makes several.
+const SEALED_BYTES: usize = 300;
 
 /// Steps after which a run makes no progress.
 const STEPS_MAX: u64 = 2_000_000;
@@ -84,6 +89,8 @@ pub(super) struct World {
     queue: Vec<usize>,
     /// How many have connected.
     connects: u64,
+    /// What their TLS goes by, if they speak that.
+    tls: Option<Arc<ClientConfig>>,
     /// Waits that are in vain come back at once: who waits is one of several threads.
     pub(super) is_shared: bool,
     sleeps: u32,
@@ -164,6 +171,7 @@ impl World {
             listener: -1,
             queue: Vec::new(),
             connects: 0,
+            tls: None,
             is_shared: false,
             sleeps: 0,
             has_ended: false,
@@ -197,6 +205,11 @@ impl World {
         let line = &self.lines[at];
         let is_quiet = line.is_drained() && line.client.has_sent_all() && !line.ended;
         line.responder.as_ref().is_some_and(|one| is_quiet && one.is_at_rest())
+    }
+
+    /// Its clients speak TLS; every other one says that it sends no more before it closes its side.
+    pub(super) fn secure(&mut self) {
+        self.tls = Some(clients());
     }
 
     /// At some time the server is told to end, if it is to be.
@@ -361,7 +374,7 @@ impl World {
         }
         let has_all = client.ending == Ending::Early || client.received.len() >= client.expected;
         match client.has_sent_all() {
-            false if line.input_room() > 0 => acts.push(Act::Send(at)),
+            false if client.can_send() && line.input_room() > 0 => acts.push(Act::Send(at)),
             true if has_all && !is_link => acts.push(Act::Finish(at)),
             _ => {}
         }
@@ -409,7 +422,7 @@ impl World {
     }
 
     fn perform(&mut self, act: Act) {
-        let World { lines, random, schedule, queue, connects, disk, .. } = self;
+        let World { lines, random, schedule, queue, connects, disk, tls, .. } = self;
         let upto = |random: &mut Random, most: usize, all: usize| match most.min(all) {
             _ if most == 0 => all,
             some => 1 + random.below(some),
@@ -421,17 +434,20 @@ impl World {
         }
         match act {
             Act::Connect(at) => {
-                lines[at].client.is_connected = true;
+                let says_end = at % 2 == 0;
+                let client = &mut lines[at].client;
+                client.tls = tls.as_ref().map(|clients| Secure::new(clients, says_end));
+                client.is_connected = true;
                 queue.push(at);
                 *connects += 1;
             }
             Act::Send(at) => {
                 let line = &mut lines[at];
-                let left = line.client.script.len() - line.client.at;
-                let room = left.min(line.input_room());
                 // What a server says is long.
                 let least = if line.responder.is_some() { SAID_BYTES } else { 0 };
                 let most = if schedule.send_max > 0 { schedule.send_max.max(least) } else { 0 };
+                let left = line.client.prepare(|left| upto(random, most.max(SEALED_BYTES), left));
+                let room = left.min(line.input_room());
                 line.client_sends(upto(random, most, room));
             }
             Act::Take(at) => {
@@ -439,7 +455,11 @@ impl World {
                 lines[at].client_takes(upto(random, schedule.take_max, waiting));
             }
             Act::ReadEnd(at) => lines[at].client_leaves(),
-            Act::Finish(at) => lines[at].client_finishes(),
+            Act::Finish(at) => {
+                if lines[at].client.finishes() {
+                    lines[at].client_finishes();
+                }
+            }
             Act::FinishPlan => disk.finish_one(schedule),
         }
     }
