@@ -256,6 +256,21 @@ fn a_client_that_was_slower_than_the_server_gives_the_link_back() {
     ask_for_links(&format!("{large}GET /app?300 HTTP/1.1\r\nHost: a\r\n\r\n"), slow);
 }
 
+/// Clients that shake hands at once: more than one turn answers.
+const CROWD: usize = 12;
+
+#[test]
+fn more_hellos_than_one_turn_answers_are_answered_in_those_that_follow() {
+    let requests = vec![b"GET /small.txt HTTP/1.1\r\nHost: a\r\n\r\n".to_vec()];
+    let schedule = Schedule { is_undisturbed: false, preempts: 1, ..Schedule::UNDISTURBED };
+    let (fault, is_secure, is_told) = (Fault::None, true, false);
+    for (seed, way) in (0..8).flat_map(|seed| Way::ALL.map(|way| (seed, way))) {
+        let dialogue = Dialogue { requests: requests.clone(), ending: Ending::Patient };
+        let dialogues = vec![dialogue; CROWD];
+        run(&Case { seed, way, schedule, dialogues, fault, is_secure, is_told });
+    }
+}
+
 /// Seeds by which a fault was found: a loop that turned in vain while a link was hung up and its
 /// client slow; an answer that was never sealed, since the buffers of its request had gone to
 /// another connection; an answer that was lost with a socket in which its client's end lay unread;

@@ -122,6 +122,8 @@ struct Loop {
     timers: Timers,
     completions: Vec<(u64, Completion)>,
     accepts: Accepts,
+    /// Connections that go on in the next turn: this one has answered enough hellos.
+    put_off: Vec<Token>,
     /// An order that came in the last turn, and what became of it.
     told: Option<Order>,
     leaving: Option<Order>,
@@ -138,6 +140,7 @@ impl Loop {
             slots: Slots::default(),
             completions: Vec::new(),
             accepts,
+            put_off: Vec::new(),
             told: None,
             leaving: None,
             desk,
@@ -160,13 +163,15 @@ impl Loop {
         let now_ms = self.desk.now.ms();
         let looks_for_room = self.accepts.looks_for_room(&self.worker, self.slots.len(), now_ms);
         let is_ordered = self.told.is_some() || self.leaving.is_some();
-        let most_ms = if is_ordered || looks_for_room { 0 } else { WAIT_MS_MAX };
+        let goes_on = is_ordered || looks_for_room || !self.put_off.is_empty();
+        let most_ms = if goes_on { 0 } else { WAIT_MS_MAX };
         let wait_ms = self.timers.wait_ms(now_ms, self.desk.wait_ms(most_ms));
         let mut completions = std::mem::take(&mut self.completions);
         self.operations.wait(&mut completions, wait_ms)?;
         self.desk.woke();
         let work_ns = self.desk.turn_ns();
         let (mut signalled, mut accepted, mut worked) = (false, 0, 0);
+        std::mem::take(&mut self.put_off).into_iter().for_each(|token| self.drive(token));
         for (token, completion) in completions.drain(..) {
             match completion {
                 Completion::Connected(connected, more) => {
@@ -263,7 +268,7 @@ impl Loop {
 
     /// Lets a connection go on, and starts what it needs.
     fn drive(&mut self, token: Token) {
-        let Loop { slots, operations, desk, timers, .. } = self;
+        let Loop { slots, operations, desk, timers, put_off, .. } = self;
         let Some(slot) = slots.find(token) else { return };
         operations.woke(slot, token);
         let mut needs = Needs::default();
@@ -310,6 +315,7 @@ impl Loop {
         match over {
             Some(reason) => self.close(token, reason),
             None => {
+                put_off.extend(needs.again.then_some(token));
                 slot.connection.rest(desk);
                 timers.set(token.index(), slot.connection.deadline());
             }

@@ -5,7 +5,7 @@ mod sealed;
 use std::io;
 use std::os::fd::AsFd;
 
-use flyball_conn::{Connection, Hellos, Needs};
+use flyball_conn::{Connection, Needs};
 use flyball_http::CloseReason;
 use flyball_http::out::{Front, Memory};
 use flyball_observe::counters::Counter;
@@ -151,8 +151,6 @@ impl Operations {
         if !more {
             slot.input.receiving = Receiving::No;
         }
-        // Completions are worked on one by one: no turn is put off.
-        desk.hellos = Hellos::default();
         let end = match received {
             Ok(received) => {
                 let bytes = self.ring.bytes(&received);
