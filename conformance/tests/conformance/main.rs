@@ -106,6 +106,7 @@ for_each_architecture! {
         refusals: [
             a_refusal_never_ends_the_next_connection,
             a_malformed_request_line_is_400,
+            tls_where_plain_text_is_spoken_ends_the_connection,
             a_malformed_field_line_is_400,
             a_host_that_is_missing_or_doubtful_is_400,
             a_length_that_is_not_one_number_is_400,

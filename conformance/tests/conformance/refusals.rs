@@ -44,6 +44,16 @@ pub(crate) fn a_refusal_never_ends_the_next_connection(mount: &Mount) {
     }
 }
 
+/// A client of TLS could not read an answer in the clear.
+pub(crate) fn tls_where_plain_text_is_spoken_ends_the_connection(mount: &Mount) {
+    const HELLO: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
+    for said in [HELLO, &HELLO[..1]] {
+        let mut client = mount.connect();
+        client.send(said);
+        assert_eq!(client.rest_before_end(), b"");
+    }
+}
+
 pub(crate) fn a_malformed_request_line_is_400(mount: &Mount) {
     let lines = [
         "GET /hello.txt",
@@ -69,7 +79,6 @@ pub(crate) fn a_malformed_request_line_is_400(mount: &Mount) {
         "GET\r /hello.txt HTTP/1.1",
         " GET /hello.txt HTTP/1.1",
         ": GET /hello.txt HTTP/1.1",
-        "\x16\x03\x01\x02\x00\x01\x00\x01\u{fc}\x03\x03",
     ];
     let requests = lines.map(|line| format!("{line}\r\nHost: a\r\n\r\n"));
     refuses(mount, "HTTP/1.1 400 Bad Request", &requests);

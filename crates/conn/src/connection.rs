@@ -29,6 +29,7 @@ use crate::buffers::Buffers;
 use crate::clients::{ClientAddress, Seat};
 use crate::context::Context;
 use crate::exchange::Exchange;
+use crate::in_clear;
 use crate::needs::{Needs, Watch};
 use crate::order::Order;
 use crate::peer::Peer;
@@ -525,6 +526,9 @@ impl Connection {
         cx.account.clients.get_up(self.seat);
         cx.account.closed();
         cx.tally.closed(reason);
+        if reason == CloseReason::TlsInClear {
+            in_clear::tell(self.client, cx.now.ms());
+        }
         if let Some(buffers) = self.buffers {
             cx.buffers.take_back(buffers);
         }

@@ -12,6 +12,7 @@ mod clients;
 mod connection;
 mod context;
 mod exchange;
+mod in_clear;
 mod input;
 mod logged;
 mod needs;

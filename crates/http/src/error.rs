@@ -161,6 +161,8 @@ close_reasons! {
     /// TLS could not begin or go on.
     TlsFailed "tls-failed"
         "Client and server could not agree on TLS, or what came was not TLS.",
+    /// It began by a record of TLS, where plain text is spoken.
+    TlsInClear "tls-in-clear" "The client spoke TLS where plain text is spoken.",
     /// A measurement wants connections to end here.
     LabStage "lab-stage" "A setting for measurements ends connections at this stage.",
 }

@@ -11,6 +11,10 @@ use super::table::{Setting, Table, Word};
 use super::text::{is_file_name, is_url_path};
 use super::{limits, pools};
 
+/// What no extension has: it was meant as a pattern, a list or a quotation, and fits no name, so that
+/// scripts would be sent as files.
+const NO_EXTENSION: &str = r##"*?%,;:|(){}[]<>$^~\&!=#'"`"##;
+
 /// The tables that may come more than once.
 pub(super) const TABLES: &[Table<SiteSettings>] = &[
     Table {
@@ -50,11 +54,10 @@ macro_rules! settings_of {
                 kind: Kind::Texts {
                     form: "an extension without its dot, such as php",
                     empty: true,
-                    // One that is meant as a pattern or a list: scripts would be sent as files.
                     valid: |text| is_file_name(text)
                         && !text.starts_with('.')
                         && !text.contains(|c: char| {
-                            c.is_whitespace() || c.is_control() || r"*?%,;|(){}[]$^~\".contains(c)
+                            c.is_whitespace() || c.is_control() || NO_EXTENSION.contains(c)
                         }),
                     set: |s, names| $last(s).extensions = names,
                 },

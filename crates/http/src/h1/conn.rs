@@ -44,6 +44,9 @@ use crate::{Now, Status};
 /// costs 2 to 3 % less per request than a gather write of two pieces, and the copy is cheap.
 const COPIED_BYTES_MAX: usize = 2048;
 
+/// The first byte of a client that speaks TLS: the type of a record (RFC 8446, section 5.1).
+const TLS_HANDSHAKE: u8 = 0x16;
+
 /// The blank line that ends a head.
 const END: &[u8] = b"\r\n";
 
@@ -219,6 +222,11 @@ impl Conn {
             return 0;
         }
         if self.state == State::Idle {
+            if self.fresh && input.first() == Some(&TLS_HANDSHAKE) {
+                // Nothing that is said in the clear would be understood.
+                self.abort(CloseReason::TlsInClear);
+                return input.len();
+            }
             self.go(Event::FirstByte);
             self.since_ms = now.ms();
             self.output.is_taken_late = false;

@@ -69,7 +69,6 @@ fn heads_that_break_the_grammar_are_refused_with_400() {
         b"GET / HTTP/1\r\nHost: a\r\n\r\n",
         b"GET / HTTP/1.10\r\nHost: a\r\n\r\n",
         b"G(T / HTTP/1.1\r\nHost: a\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         // Targets.
         b"GET a HTTP/1.1\r\nHost: a\r\n\r\n",
         b"GET * HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -254,8 +253,19 @@ fn unusual_heads_that_are_valid_are_answered() {
 }
 
 #[test]
+fn a_client_that_begins_to_speak_tls_is_left_without_an_answer() {
+    for hello in [&b"\x16"[..], b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"] {
+        let end = play(&[send(hello)]);
+        assert_eq!((&end.wire[..], end.closed), ("", Some(CloseReason::TlsInClear)));
+    }
+    // It had the chance to; what comes behind a request is one.
+    let end = play(&[send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n\x16")]);
+    assert!(end.wire.starts_with(&(kept("/a") + "HTTP/1.1 400 ")), "{}", end.wire);
+}
+
+#[test]
 fn noise_is_refused_at_its_first_byte() {
-    for noise in [&b"\x16"[..], b"\0", b" ", b"{", b"\x80", b"\xff\r\nx\r\n"] {
+    for noise in [&b"\x17"[..], b"\0", b" ", b"{", b"\x80", b"\xff\r\nx\r\n"] {
         let end = play(&[send(noise)]);
         assert!(end.wire.starts_with("HTTP/1.1 400 "), "{noise:?}: {}", end.wire);
     }
