@@ -1,10 +1,11 @@
 //! What changes of TLS while a worker runs: certificates that were renewed, the keys of tickets,
-//! and the time. The master leaves it in memory that is shared, and each process looks when it
-//! reads the clock.
+//! which files they are in, and the time. The master leaves it in memory that is shared, and each
+//! process looks when it reads the clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use flyball_site::Sites;
 use flyball_sys::letterbox::Reader;
 use flyball_tls::{Bundle, Config};
 
@@ -12,15 +13,16 @@ use flyball_tls::{Bundle, Config};
 #[derive(Debug)]
 pub struct Renewals {
     config: Config,
+    sites: Arc<Sites>,
     reader: Arc<Reader>,
     /// The number of the last text that was taken over.
     taken: AtomicU64,
 }
 
 impl Renewals {
-    /// Those of what is spoken by this, as they are read there.
-    pub fn new(config: Config, reader: Arc<Reader>) -> Renewals {
-        Renewals { config, reader, taken: AtomicU64::new(0) }
+    /// Those of what is spoken by this for these sites, as they are read there.
+    pub fn new(config: Config, sites: Arc<Sites>, reader: Arc<Reader>) -> Renewals {
+        Renewals { config, sites, reader, taken: AtomicU64::new(0) }
     }
 
     /// Tells the time, and takes over what has changed since the last look of any thread of the
@@ -42,7 +44,10 @@ impl Renewals {
         }
         let text = self.reader.text().unwrap_or_default();
         match Bundle::from_bytes(&text) {
-            Some(bundle) => self.config.take(bundle),
+            Some(bundle) => {
+                self.sites.keep_from_clients(&bundle.secrets);
+                self.config.take(bundle);
+            }
             None => self.taken.store(before, Relaxed),
         }
     }

@@ -76,8 +76,7 @@ impl Setup {
         let confinement = Confinement::new(architecture, &settings)?;
         confinement.check()?;
         let tls = Tls::open(&settings, roots)?;
-        let mut sites = Sites::open_after(earlier, &settings.sites, &confinement.rights())
-            .map_err(|error| error.to_string())?;
+        let mut sites = open_sites(earlier, &settings, &confinement)?;
         spool::open(&settings, &confinement, &mut sites);
         tls.iter().for_each(|tls| tls.tell(&settings, &mut sites));
         let appender = log::open(&settings.access_log, &settings.log)
@@ -102,9 +101,8 @@ impl Setup {
     /// # Errors
     /// When the rights of the workers' user cannot be taken, or descriptors are out.
     pub(crate) fn with_roots_of_now(&self) -> Result<Setup, String> {
-        let (sites, rights) = (&self.settings.sites, self.confinement.rights());
-        let mut sites = Sites::open_after(Earlier::Same(&self.sites), sites, &rights)
-            .map_err(|error| error.to_string())?;
+        let earlier = Earlier::Same(&self.sites);
+        let mut sites = open_sites(earlier, &self.settings, &self.confinement)?;
         self.tls.iter().for_each(|tls| tls.tell(&self.settings, &mut sites));
         Ok(Setup { sites: Arc::new(sites), ..self.clone() })
     }
@@ -176,8 +174,7 @@ impl Server {
         derive(&mut settings);
         let confinement = Confinement::new(architecture, &settings)?;
         confinement.check()?;
-        let mut sites = Sites::open(&settings.sites, &confinement.rights())
-            .map_err(|error| error.to_string())?;
+        let mut sites = open_sites(Earlier::Nothing, &settings, &confinement)?;
         spool::open(&settings, &confinement, &mut sites);
         let tls = Tls::open(&settings, &Roots::default())?;
         let lacks = surroundings::lacks(&settings);
@@ -239,6 +236,17 @@ impl Server {
         (self.setup.appender, self.setup.spawner) = (None, None);
         Ok(())
     }
+}
+
+/// Opens the sites, of which none sends what the server reads. Blocks on the disk.
+fn open_sites(
+    earlier: Earlier<'_>,
+    settings: &Settings,
+    confinement: &Confinement,
+) -> Result<Sites, String> {
+    let secrets = settings.tls.secrets();
+    Sites::open_after(earlier, &settings.sites, &secrets, &confinement.rights())
+        .map_err(|error| error.to_string())
 }
 
 /// Sets whatever follows from other settings and from this machine.

@@ -46,6 +46,8 @@ pub(crate) struct Tls {
     files: Vec<Files>,
     /// Those that were renewed since, with their numbers.
     renewed: Vec<(usize, Pair)>,
+    /// Files that no client may have, as workers were told last.
+    secrets: Vec<[u64; 2]>,
     /// What is renewed is left there for workers.
     letterbox: Arc<Letterbox>,
     /// When to look again, in monotonic milliseconds.
@@ -96,8 +98,8 @@ impl Tls {
             .map_err(|why| settings.blame("listen", why))?;
         let letterbox = Letterbox::new().map_err(|error| format!("TLS: {error}"))?;
         let letterbox = Arc::new(letterbox);
-        let (renewed, look_ms) = (Vec::new(), 0);
-        Ok(Some(Tls { config, roots, files, renewed, letterbox, look_ms, warnings }))
+        let (renewed, secrets, look_ms) = (Vec::new(), Vec::new(), 0);
+        Ok(Some(Tls { config, roots, files, renewed, secrets, letterbox, look_ms, warnings }))
     }
 
     /// What is spoken by at the socket of this address.
@@ -128,10 +130,10 @@ impl Tls {
         &self.roots
     }
 
-    /// What a worker looks at while it runs.
-    pub(crate) fn renewals(&self) -> Arc<Renewals> {
+    /// What a worker of these sites looks at while it runs.
+    pub(crate) fn renewals(&self, sites: &Arc<Sites>) -> Arc<Renewals> {
         let reader = Arc::clone(self.letterbox.reader());
-        Arc::new(Renewals::new(self.config.clone(), reader))
+        Arc::new(Renewals::new(self.config.clone(), Arc::clone(sites), reader))
     }
 
     /// The certificates in use.
@@ -144,10 +146,16 @@ impl Tls {
         self.look_ms
     }
 
-    /// Looks which certificates were renewed on the disk, and whether the root of tickets is old;
-    /// workers take over what has changed. What there is to say is given back: each trouble once.
-    /// Blocks on the disk.
-    pub(crate) fn look(&mut self, settings: &Settings, now_ms: u64, now_s: u64) -> Seen {
+    /// Looks which certificates were renewed on the disk, which files the sites keep from clients,
+    /// and whether the root of tickets is old; workers take over what has changed. What there is to
+    /// say is given back: each trouble once. Blocks on the disk.
+    pub(crate) fn look(
+        &mut self,
+        settings: &Settings,
+        sites: &Sites,
+        now_ms: u64,
+        now_s: u64,
+    ) -> Seen {
         let mut seen = Seen::default();
         self.look_ms = now_ms + settings.tls.watch_ms.min(LOOK_MS_MAX);
         let is_watched = settings.tls.watch_ms != u64::MAX;
@@ -164,14 +172,34 @@ impl Tls {
             }
         }
         let has_turned = settings.tls.tickets == TicketKeys::Auto && self.roots.turn(now_s);
-        if !seen.news.is_empty() || has_turned {
-            let bundle = Bundle { roots: self.roots.all.clone(), pairs: self.renewed.clone() };
+        let has_others = self.keep(sites, &mut seen);
+        if !seen.news.is_empty() || has_turned || has_others {
+            let bundle = Bundle {
+                roots: self.roots.all.clone(),
+                pairs: self.renewed.clone(),
+                secrets: self.secrets.clone(),
+            };
             if let Err(error) = self.letterbox.leave(&bundle.to_bytes()) {
                 seen.troubles.push(format!("certificates cannot be handed to workers: {error}"));
             }
             self.config.take(bundle);
         }
         seen
+    }
+
+    /// Looks which files the sites keep from clients; whether workers do not know all of them.
+    fn keep(&mut self, sites: &Sites, seen: &mut Seen) -> bool {
+        match sites.secrets_now() {
+            Ok(now) if now != self.secrets => {
+                self.secrets = now;
+                true
+            }
+            Ok(_) => false,
+            Err(error) => {
+                seen.troubles.push(error.to_string());
+                false
+            }
+        }
     }
 }
 

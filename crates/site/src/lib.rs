@@ -65,6 +65,7 @@ pub use entry::{File, OpenFile};
 pub use filter::{FILTERS, FilterKind, Level};
 pub use plan::{Ask, Plan};
 pub use policy::{CachePolicy, Class};
+pub use secrets::Secret;
 pub use service::{
     Answer, Earlier, Lookup, MovedRoots, Out, Responder, Role, Service, Sites, Wants,
 };

@@ -1,34 +1,52 @@
-//! Files that the server itself reads and that no client may have: passwords and tables of users.
-//! They are told apart by device and inode, so that they are kept whatever leads to them: a root
-//! that was replaced, another site, a link, a hard link. A file that is put in the place of one is
-//! known by its name beneath the roots until the server reads it too.
+//! Files that the server itself reads and that no client may have: passwords, tables of users, keys
+//! and certificates. They are told apart by device and inode, so that they are kept whatever leads
+//! to them: a root that was replaced, another site, a link, a hard link. A file that is put in the
+//! place of one is known by its name beneath the roots until the server reads it too.
 
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use flyball_sys::file::Stamp;
-use flyball_sys::known_file::KnownFile;
+use flyball_sys::known_file::{KnownFile, all_of};
 use flyball_sys::within::{Node, node};
 
-/// The secrets of all sites.
+/// What no client may have: a file, or a directory with all that is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Secret<'a> {
+    /// The whole key of the setting that names it.
+    pub key: &'static str,
+    /// Where it is.
+    pub path: &'a Path,
+    /// Whether it may lie in no directory that anything is sent or run from, even if its name is
+    /// hidden there. Such a one need not be there yet.
+    pub is_apart: bool,
+}
+
+/// The secrets of all sites, and of the server.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Secrets(Arc<[Secret]>);
+pub(crate) struct Secrets {
+    all: Arc<[Known]>,
+    /// What they were at the last look, with all that is in directories, in order.
+    now: Arc<RwLock<Vec<Node>>>,
+}
 
 #[derive(Debug)]
-struct Secret {
+struct Known {
     /// What names it.
     key: &'static str,
     path: PathBuf,
-    file: Arc<KnownFile>,
+    /// `None` where it was not there yet.
+    file: Option<Arc<KnownFile>>,
     /// Where it lies beneath roots.
     beneath: Vec<Place>,
 }
 
-/// A name beneath a root of a site.
+/// A name beneath a root of a site; that of a directory means all that is in it, and the empty one
+/// the whole root.
 #[derive(Debug)]
 struct Place {
     site: usize,
@@ -37,57 +55,100 @@ struct Place {
 }
 
 impl Secrets {
-    /// These files, by their keys and paths, with where they lie beneath `roots`, which come with
-    /// the numbers of their sites and their own. One that is not there now is what it `was`. Blocks
-    /// on the disk.
+    /// These files and directories, with where they lie beneath `roots`, which come with the
+    /// numbers of their sites and their own. One that is not there now is what it `was`. Blocks on
+    /// the disk.
     ///
     /// # Errors
-    /// What is not there and was not before, and why.
+    /// What is not there and was not before, though it must be, and why.
     pub(crate) fn of<'a>(
-        files: impl Iterator<Item = (&'static str, &'a Path)>,
+        secrets: impl Iterator<Item = Secret<'a>>,
         roots: impl Iterator<Item = (usize, u16, &'a OwnedFd)>,
         was: Option<&Secrets>,
     ) -> io::Result<Secrets> {
-        let mut secrets = Vec::<Secret>::new();
-        for (key, path) in files {
-            if secrets.iter().any(|known| known.path == path) {
+        let mut all = Vec::<Known>::new();
+        for Secret { key, path, is_apart } in secrets {
+            if all.iter().any(|known| known.path == path) {
                 continue;
             }
-            let before = || was?.0.iter().find(|known| known.path == path);
+            let before = || was?.all.iter().find(|known| known.path == path)?.file.clone();
             let file = match (KnownFile::find(path), before()) {
-                (Ok(file), _) => Arc::new(file),
-                (Err(_), Some(before)) => Arc::clone(&before.file),
-                (Err(error), None) => {
-                    let why = format!("site.{key}: {}: {error}", path.display());
-                    return Err(io::Error::other(why));
-                }
+                (Ok(file), _) => Some(Arc::new(file)),
+                (Err(_), Some(before)) => Some(before),
+                (Err(_), None) if is_apart => None,
+                (Err(error), None) => return Err(fault(key, path, &error)),
             };
-            secrets.push(Secret { key, path: path.to_owned(), file, beneath: Vec::new() });
+            all.push(Known { key, path: path.to_owned(), file, beneath: Vec::new() });
         }
-        if !secrets.is_empty() {
-            for (site, root, directory) in roots {
-                let directory = node(directory)?;
-                secrets.iter_mut().for_each(|secret| secret.lies_in(directory, site, root));
+        let mut secrets = Secrets { all: all.into(), now: Arc::default() };
+        secrets.look()?;
+        secrets.lie_in(roots)?;
+        Ok(secrets)
+    }
+
+    /// Notes where they are beneath roots.
+    fn lie_in<'a>(
+        &mut self,
+        roots: impl Iterator<Item = (usize, u16, &'a OwnedFd)>,
+    ) -> io::Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let known = Arc::get_mut(&mut self.all).unwrap_or_default();
+        for (site, root, directory) in roots {
+            let directory = node(directory)?;
+            known.iter_mut().for_each(|secret| secret.lies_in(directory, site, root));
+            // A root may lie in the directory of one.
+            let is_in_one = is_among(&self.now, directory);
+            if let Some(first) = known.first_mut().filter(|_| is_in_one) {
+                first.beneath.push(Place { site, root, name: Vec::new() });
             }
         }
-        Ok(Secrets(secrets.into()))
+        Ok(())
+    }
+
+    /// Looks which files they are now: what has taken the place of one, and what is new in
+    /// directories. Blocks on the disk.
+    ///
+    /// # Errors
+    /// Which directory cannot be read, and why.
+    pub(crate) fn look(&self) -> io::Result<Vec<Node>> {
+        let mut now = Vec::new();
+        for Known { key, path, .. } in &*self.all {
+            match all_of(path) {
+                Ok(nodes) => now.extend(nodes),
+                // One that is gone for a moment is about to be replaced.
+                Err(error) if is_unreachable(&error) => {}
+                Err(error) => return Err(fault(key, path, &error)),
+            }
+        }
+        now.sort_unstable();
+        now.dedup();
+        self.are(now.clone());
+        Ok(now)
+    }
+
+    /// They are these now, as another process has seen.
+    pub(crate) fn are(&self, mut now: Vec<Node>) {
+        now.sort_unstable();
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     /// Whether this file is one of them.
     pub(crate) fn have(&self, file: Node) -> bool {
-        self.0.iter().any(|secret| secret.file.node() == file)
+        !self.is_empty()
+            && (self.all.iter().any(|secret| secret.is(file)) || is_among(&self.now, file))
     }
 
     /// Whether what has this name beneath a root is one of them, or stands in its place.
     pub(crate) fn have_found(&self, site: usize, root: u16, name: &[u8], stamp: &Stamp) -> bool {
-        let is_there =
-            |place: &Place| (place.site, place.root) == (site, root) && place.name == name;
-        self.have(stamp.into()) || self.0.iter().any(|secret| secret.beneath.iter().any(is_there))
+        let is_there = |place: &Place| (place.site, place.root) == (site, root) && place.has(name);
+        self.have(stamp.into()) || self.all.iter().any(|secret| secret.beneath.iter().any(is_there))
     }
 
     /// Those that lie where a site would show them. `url_of` tells the URL of a name beneath a root
@@ -96,26 +157,115 @@ impl Secrets {
         &self,
         url_of: impl Fn(usize, u16, &[u8]) -> Option<Vec<u8>>,
     ) -> Vec<String> {
-        let told = |secret: &Secret| {
+        let told = |secret: &Known| {
             let url = |place: &Place| url_of(place.site, place.root, &place.name);
             let url = secret.beneath.iter().find_map(url)?;
             Some(format!(
-                "site.{}: {} lies beneath a root, at {}, where it is shown to no client: move it \
+                "{}: {} lies beneath a root, at {}, where it is shown to no client: move it \
                  out of all roots (docs/security.md)",
                 secret.key,
                 secret.path.display(),
                 OsStr::from_bytes(&url).display(),
             ))
         };
-        self.0.iter().filter_map(told).collect()
+        self.all.iter().filter_map(told).collect()
     }
 }
 
-impl Secret {
+impl Known {
+    fn is(&self, file: Node) -> bool {
+        self.file.as_ref().is_some_and(|known| known.node() == file)
+    }
+
     /// Notes where it is beneath a directory, if it lies in there.
     fn lies_in(&mut self, directory: Node, site: usize, root: u16) {
-        let beneath = self.file.above().find(|(above, _)| *above == directory);
+        let mut above = self.file.iter().flat_map(|file| file.above());
+        let beneath = above.find(|(above, _)| *above == directory);
         let name = beneath.map(|(_, name)| name.as_os_str().as_bytes().to_vec());
         self.beneath.extend(name.map(|name| Place { site, root, name }));
+    }
+}
+
+impl Place {
+    /// Whether this name beneath the root is it, or in it.
+    fn has(&self, name: &[u8]) -> bool {
+        let rest = name.strip_prefix(&*self.name);
+        self.name.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    }
+}
+
+fn is_among(nodes: &RwLock<Vec<Node>>, node: Node) -> bool {
+    nodes.read().unwrap_or_else(PoisonError::into_inner).binary_search(&node).is_ok()
+}
+
+fn is_unreachable(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)
+}
+
+fn fault(key: &str, path: &Path, error: &io::Error) -> io::Error {
+    io::Error::other(format!("{key}: {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+    use std::os::unix::fs::symlink;
+
+    fn of(path: &Path, is_apart: bool, roots: &[OwnedFd]) -> io::Result<Secrets> {
+        let secrets = [Secret { key: "tls.tickets", path, is_apart }];
+        let roots = roots.iter().enumerate().map(|(site, root)| (site, 0, root));
+        Secrets::of(secrets.into_iter(), roots, None)
+    }
+
+    #[test]
+    fn a_directory_is_kept_with_all_in_it_by_name_by_link_and_where_it_is_a_root_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir_all(at("srv/kept/deep")).unwrap();
+        for name in ["srv/kept/deep/key", "srv/kepter", "srv/other"] {
+            fs::write(at(name), name).unwrap();
+        }
+        let roots = ["srv", "srv/kept/deep"].map(|name| File::open(at(name)).unwrap().into());
+        let secrets = of(&at("srv/kept"), true, &roots).unwrap();
+        let stamp = |name: &str| {
+            let file = File::open(at(name)).unwrap();
+            flyball_sys::file::stamp(&file).unwrap()
+        };
+        let other = stamp("srv/other");
+        for (site, name, kept) in [
+            (0, "kept", true),
+            (0, "kept/deep/new", true),
+            (0, "kepter", false),
+            (1, "new", true),
+            (1, ".", true),
+        ] {
+            assert_eq!(secrets.have_found(site, 0, name.as_bytes(), &other), kept, "{site} {name}");
+        }
+        let key = stamp("srv/kept/deep/key");
+        assert!(secrets.have_found(0, 0, b"another/name", &key) && secrets.have((&key).into()));
+        assert!(!secrets.have((&other).into()));
+    }
+
+    #[test]
+    fn what_takes_the_place_of_one_is_one_after_a_look_and_where_a_look_is_told_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let node_at = |name: &str| node(File::open(at(name)).unwrap()).unwrap();
+        assert!(of(&at("key"), false, &[]).is_err());
+        let (here, there) =
+            (of(&at("key"), true, &[]).unwrap(), of(&at("key"), true, &[]).unwrap());
+        assert!(here.look().unwrap().is_empty());
+        for name in ["first", "second"] {
+            fs::write(at(name), name).unwrap();
+            assert!(!here.have(node_at(name)));
+            symlink(name, at("next")).unwrap();
+            fs::rename(at("next"), at("key")).unwrap();
+            let now = here.look().unwrap();
+            assert!(here.have(node_at(name)) && !there.have(node_at(name)));
+            there.are(now);
+            assert!(there.have(node_at(name)));
+        }
     }
 }

@@ -13,6 +13,7 @@ use flyball_http::{Fields, Method, Name, Now, Request, Status};
 use flyball_sys::descriptors::Member;
 use flyball_sys::file::Links;
 use flyball_sys::sandbox::Rights;
+use flyball_sys::within::Node;
 
 use crate::access::{Access, AccessCounts, Check, Scratch, Users};
 use crate::backend::programs::Programs;
@@ -32,7 +33,7 @@ use crate::pages;
 use crate::path::Mapped;
 use crate::plan::{Found, Job, Origin, Outcome, Plan, Served};
 use crate::routes::{self, ErrorPages, Route, SiteRoutes, or_before};
-use crate::secrets::Secrets;
+use crate::secrets::{Secret, Secrets};
 use crate::settings::SiteSettings;
 use crate::shared::SharedCaches;
 use crate::shared_table::SharedTable;
@@ -148,16 +149,18 @@ impl Sites {
     /// # Errors
     /// What cannot be opened or read, and why.
     pub fn open(settings: &[SiteSettings], rights: &Rights) -> io::Result<Sites> {
-        Sites::open_after(Earlier::Nothing, settings, rights)
+        Sites::open_after(Earlier::Nothing, settings, &[], rights)
     }
 
-    /// The same, with what they take over from earlier ones.
+    /// The same, with what they take over from earlier ones. `secrets` are those of the server,
+    /// which no site sends either.
     ///
     /// # Errors
     /// What cannot be opened or read and was not before, and why.
     pub fn open_after(
         earlier: Earlier<'_>,
         settings: &[SiteSettings],
+        secrets: &[Secret<'_>],
         rights: &Rights,
     ) -> io::Result<Sites> {
         let Backends { gates, programs, spool } = Backends::open_after(earlier, settings, rights)?;
@@ -189,8 +192,8 @@ impl Sites {
         };
         let sites = settings.iter().zip(gates).enumerate();
         let mut sites = sites.map(open).collect::<io::Result<Vec<Site>>>()?;
-        let files = settings.iter().flat_map(SiteSettings::secrets);
-        let secrets = Secrets::of(files, roots_of(&sites), earlier.secrets())?;
+        let all = settings.iter().flat_map(SiteSettings::secrets).chain(secrets.iter().copied());
+        let secrets = Secrets::of(all, roots_of(&sites), earlier.secrets())?;
         let was = |number| earlier.same(number).map(|same| &same.error_pages);
         error_files::read(&mut sites, (rights, &secrets), was, &mut kept)?;
         let has_restrictions = sites.iter().any(|site| site.access.is_some());
@@ -240,6 +243,21 @@ impl Sites {
             let routes = &self.sites[site].routes;
             routes.url_of(root, name).filter(|url| !routes.hides(url))
         })
+    }
+
+    /// Which files are kept from all clients now, as device and inode: what has taken the place of
+    /// one is another. Blocks on the disk.
+    ///
+    /// # Errors
+    /// Which directory cannot be read, and why.
+    pub fn secrets_now(&self) -> io::Result<Vec<[u64; 2]>> {
+        Ok(self.secrets.look()?.into_iter().map(<[u64; 2]>::from).collect())
+    }
+
+    /// Keeps these files from all clients, as another process has seen them, beside those that were
+    /// known when the sites were opened.
+    pub fn keep_from_clients(&self, files: &[[u64; 2]]) {
+        self.secrets.are(files.iter().copied().map(Node::from).collect());
     }
 
     /// Whether there is a site that follows links to wherever they lead.

@@ -1,6 +1,6 @@
 //! What a site is: validated once, frozen before the first fork.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use flyball_sys::file::Links;
 
@@ -10,6 +10,7 @@ use crate::backend_settings::{CgiSettings, ResponderSettings};
 use crate::compress::CompressSettings;
 use crate::modules::{ModuleSettings, Takes};
 use crate::routes::{Asked, RouteSettings};
+use crate::secrets::Secret;
 use crate::tls_settings::TlsSettings;
 
 /// One site: which hosts it answers to and where its files are.
@@ -109,12 +110,14 @@ impl SiteSettings {
         }
     }
 
-    /// The files that the server reads for it and that no client may have, with their keys.
-    pub fn secrets(&self) -> impl Iterator<Item = (&'static str, &Path)> {
-        let users = self.access.auth.file.as_deref().map(|file| ("auth.file", file));
+    /// The files that the server reads for it and that no client may have.
+    pub fn secrets(&self) -> impl Iterator<Item = Secret<'_>> {
+        let users = self.access.auth.file.as_deref().map(|file| ("site.auth.file", file));
         let routes = &self.routes;
-        let table = routes.user_directories.as_ref().map(|_| ("user-table", &*routes.user_table));
-        users.into_iter().chain(table)
+        let table =
+            routes.user_directories.as_ref().map(|_| ("site.user-table", &*routes.user_table));
+        let told = users.into_iter().chain(table);
+        told.map(|(key, path)| Secret { key, path, is_apart: false }).chain(self.tls.secrets())
     }
 
     /// Paths of which rules may say that they are closed, with the keys of these rules.

@@ -1,6 +1,8 @@
 //! What a site says of TLS.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use crate::secrets::Secret;
 
 /// How a site is served by TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,9 +58,16 @@ pub struct ClientFiles {
 }
 
 impl TlsSettings {
-    /// The keys that the server reads, each with the name of its setting.
-    pub fn keys(&self) -> impl Iterator<Item = (&'static str, &Path)> {
-        self.certificates.iter().map(|files| ("certificates.key", &*files.key))
+    /// The files that the server reads and that no client may have.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = Secret<'_>> {
+        self.certificates.iter().flat_map(|CertificateFiles { chain, key, .. }| {
+            let (of_key, of_chain) = match chain == key {
+                true => ("site.certificate", None),
+                false => ("site.certificates.key", Some(("site.certificates.chain", chain))),
+            };
+            let files = [(of_key, key)].into_iter().chain(of_chain);
+            files.map(|(key, path)| Secret { key, path, is_apart: true })
+        })
     }
 
     /// Whether it has a certificate, or is to get one.

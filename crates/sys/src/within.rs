@@ -21,7 +21,7 @@ use crate::file::{Links, Stamp, read_opened, stamp_of_stat};
 use crate::place::{Led, Way, enter, is_outside_proc, is_own, lead, not_followed};
 
 /// Which file or directory it is, whatever its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node {
     device: u64,
     inode: u64,
@@ -42,6 +42,20 @@ pub(crate) fn node_of(about: &Stat) -> Node {
 impl From<&Stamp> for Node {
     fn from(stamp: &Stamp) -> Node {
         Node { device: stamp.device, inode: stamp.inode }
+    }
+}
+
+impl From<[u64; 2]> for Node {
+    /// As another process wrote it.
+    fn from([device, inode]: [u64; 2]) -> Node {
+        Node { device, inode }
+    }
+}
+
+impl From<Node> for [u64; 2] {
+    /// For another process of this machine.
+    fn from(node: Node) -> [u64; 2] {
+        [node.device, node.inode]
     }
 }
 

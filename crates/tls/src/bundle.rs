@@ -1,5 +1,5 @@
 //! What changes while workers run, as one process hands it to others: the roots of tickets, and
-//! certificates that were renewed, with their keys.
+//! certificates that were renewed, with their keys and the files that all keys are in.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls_pki_types::{
@@ -19,6 +19,8 @@ pub struct Bundle {
     pub roots: Vec<Root>,
     /// Certificates and their numbers.
     pub pairs: Vec<(usize, Pair)>,
+    /// Files that no client may have, by device and inode.
+    pub secrets: Vec<[u64; 2]>,
 }
 
 impl Bundle {
@@ -36,6 +38,8 @@ impl Bundle {
             bytes.push(kind_of(key));
             write(key.secret_der(), &mut bytes);
         }
+        write_number(self.secrets.len(), &mut bytes);
+        self.secrets.iter().flatten().for_each(|half| bytes.extend(half.to_be_bytes()));
         [digest(&SHA256, &bytes).as_ref(), &bytes].concat()
     }
 
@@ -59,6 +63,9 @@ impl Bundle {
             let kind = *take(from, 1)?.first()?;
             let key = key_of(kind, text(from)?)?;
             bundle.pairs.push((at, Pair::from_der(chain, key).ok()?));
+        }
+        for _ in 0..number(from)? {
+            bundle.secrets.push([half(from)?, half(from)?]);
         }
         Some(bundle)
     }
@@ -93,8 +100,12 @@ fn write(bytes: &[u8], to: &mut Vec<u8>) {
 }
 
 fn number(from: &mut &[u8]) -> Option<usize> {
-    let bytes = take(from, size_of::<u64>())?.try_into().ok()?;
-    usize::try_from(u64::from_be_bytes(bytes)).ok()
+    usize::try_from(half(from)?).ok()
+}
+
+/// A number, or half of what tells a file.
+fn half(from: &mut &[u8]) -> Option<u64> {
+    take(from, size_of::<u64>())?.try_into().map(u64::from_be_bytes).ok()
 }
 
 fn text(from: &mut &[u8]) -> Option<Vec<u8>> {
@@ -116,14 +127,18 @@ mod tests {
         let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
         let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
         let pair = Pair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
-        Bundle { roots: vec![Root([7; ROOT_BYTES]), Root([8; ROOT_BYTES])], pairs: vec![(3, pair)] }
+        Bundle {
+            roots: vec![Root([7; ROOT_BYTES]), Root([8; ROOT_BYTES])],
+            pairs: vec![(3, pair)],
+            secrets: vec![[7, u64::MAX], [8, 0]],
+        }
     }
 
     #[test]
     fn what_is_written_is_read() {
         let (written, bytes) = (bundle(), Bundle::default().to_bytes());
         let read = Bundle::from_bytes(&written.to_bytes()).unwrap();
-        assert_eq!(read.roots, written.roots);
+        assert_eq!((read.roots, read.secrets), (written.roots, written.secrets));
         assert_eq!(read.pairs[0].0, 3);
         assert_eq!(read.pairs[0].1.certificate(), written.pairs[0].1.certificate());
         assert!(Bundle::from_bytes(&bytes).unwrap().pairs.is_empty());

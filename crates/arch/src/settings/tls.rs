@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use flyball_site::TlsSettings as OfSites;
+use flyball_site::{Secret, TlsSettings as OfSites};
 use flyball_sys::net::Address;
 
 /// An address to listen on, and what is spoken there.
@@ -41,6 +41,18 @@ pub struct TlsSettings {
     pub tickets: TicketKeys,
     /// How often it is looked whether a certificate was renewed, in milliseconds.
     pub watch_ms: u64,
+}
+
+impl TlsSettings {
+    /// What the server reads beside the files of sites and no client may have.
+    pub fn secrets(&self) -> Vec<Secret<'_>> {
+        let tickets = match &self.tickets {
+            TicketKeys::File(path) => Some(&**path),
+            TicketKeys::Off | TicketKeys::Auto => None,
+        };
+        let tickets = tickets.map(|path| Secret { key: "tls.tickets", path, is_apart: true });
+        tickets.into_iter().collect()
+    }
 }
 
 /// Where the keys of tickets come from.

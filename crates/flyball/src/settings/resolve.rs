@@ -76,6 +76,7 @@ pub fn resolve_in(
     settings.sandbox.by_file = typed.file.is_some();
     resolver.user(&settings, &origins);
     settings.sites = resolver.sites(typed, &settings);
+    resolver.errors.extend(secret_files::faults_of_server(&settings, &origins));
     resolver.finish(settings)
 }
 

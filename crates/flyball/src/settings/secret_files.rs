@@ -3,70 +3,140 @@
 
 use std::path::{Path, PathBuf};
 
-use flyball_site::SiteSettings;
+use flyball_arch::Settings;
 use flyball_site::path::has_hidden_segment;
 use flyball_site::routes::user_directories;
+use flyball_site::{Secret, SiteSettings};
 
 use super::error::{Origin, SettingError};
 use super::origins::Origins;
 
-/// A directory that a site shows.
-struct Shown {
+/// A directory that something is sent or run from.
+struct Used {
     /// By the name that the settings give it.
     name: PathBuf,
     real: PathBuf,
-    /// Whether names that begin with a dot are shown too.
-    hidden: bool,
+    by: By,
 }
 
-/// What lies beneath a root, an alias or a directory of a user of any of the sites, whatever their
-/// names. `sites` are those that may be blamed, by their numbers, with what says where they are
-/// written. Blocks on the disk.
+/// What uses a directory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// Clients, who may ask for all that is in it but for hidden names.
+    Clients,
+    /// Clients, who may ask for hidden names too.
+    AllNames,
+    /// Backends alone, which have files sent.
+    Backends,
+    /// Requests to programs.
+    Programs,
+}
+
+/// What of a site lies beneath a root, an alias or a directory of a user of any of the sites,
+/// whatever their names. `sites` are those that may be blamed, by their numbers, with what says
+/// where they are written. Blocks on the disk.
 pub(super) fn faults(
     all: &[SiteSettings],
     sites: &[(usize, &Origin, Origins)],
 ) -> Vec<SettingError> {
-    let secrets = |number: usize| all[number].secrets().chain(all[number].tls.keys());
-    if sites.iter().all(|(number, ..)| secrets(*number).next().is_none()) {
+    if sites.iter().all(|(number, ..)| all[*number].secrets().next().is_none()) {
         return Vec::new();
     }
-    let shown: Vec<Shown> = all.iter().flat_map(directories).collect();
+    let used = Used::all(all);
     let faults = sites.iter().flat_map(|(number, table, origins)| {
-        secrets(*number).filter_map(|(key, path)| {
-            let Shown { name, .. } = shown.iter().find(|shown| shown.has(path))?;
-            let (path, name) = (path.display(), name.display());
-            let user = origins.get("user-directories").filter(|_| key == "user-table");
-            Some(SettingError {
-                key: format!("site.{key}"),
-                value: None,
-                why: format!(
-                    "{path} lies beneath {name}, which is shown: move it out of all roots"
-                ),
-                origin: origins.get(key).or(user).unwrap_or(table).clone(),
-            })
+        all[*number].secrets().filter_map(|secret| {
+            let why = fault(&secret, &used)?;
+            let user = origins.get("user-directories").filter(|_| secret.key == "site.user-table");
+            let key = secret.key.strip_prefix("site.").unwrap_or(secret.key);
+            let origin = origins.get(key).or(user).unwrap_or(table).clone();
+            Some(SettingError { key: secret.key.into(), value: None, why, origin })
         })
     });
     faults.collect()
 }
 
-/// All that a site shows.
-fn directories(site: &SiteSettings) -> Vec<Shown> {
-    let aliases = site.routes.aliases.iter().map(|alias| alias.root.clone());
-    let roots = site.root.iter().cloned().chain(aliases);
-    // A table that cannot be read has its own error.
-    let of_users = user_directories(&site.routes).unwrap_or_default();
-    let shown = |name: PathBuf| {
-        let real = name.canonicalize().ok()?;
-        Some(Shown { name, real, hidden: site.hidden })
-    };
-    roots.chain(of_users).filter_map(shown).collect()
+/// The same of what the server reads beside the files of sites, which are known. Blocks on the
+/// disk.
+pub(super) fn faults_of_server(settings: &Settings, origins: &Origins) -> Vec<SettingError> {
+    let secrets = settings.tls.secrets();
+    if secrets.is_empty() {
+        return Vec::new();
+    }
+    let used = Used::all(&settings.sites);
+    let faults = secrets.iter().filter_map(|secret| {
+        let why = fault(secret, &used)?;
+        let origin = origins.get(secret.key).cloned().unwrap_or(Origin::Default);
+        Some(SettingError { key: secret.key.into(), value: None, why, origin })
+    });
+    faults.collect()
 }
 
-impl Shown {
-    /// Whether a file lies in there and is not hidden.
-    fn has(&self, path: &Path) -> bool {
-        let Ok(path) = path.canonicalize() else { return false };
-        let Ok(relative) = path.strip_prefix(&self.real) else { return false };
-        self.hidden || !has_hidden_segment(relative.as_os_str().as_encoded_bytes())
+/// Why a secret may not lie where it does.
+fn fault(secret: &Secret<'_>, used: &[Used]) -> Option<String> {
+    let real = real_path(secret.path)?;
+    let path = secret.path.display();
+    used.iter().find_map(|used| {
+        let name = used.name.display();
+        let how = used.by.told();
+        if let Ok(relative) = real.strip_prefix(&used.real) {
+            let is_wrong = secret.is_apart || used.by.shows(relative);
+            return is_wrong.then(|| {
+                format!("{path} lies beneath {name}, which {how}: move it out of all roots")
+            });
+        }
+        let holds = secret.is_apart && used.real.starts_with(&real);
+        holds.then(|| format!("{path} holds {name}, which {how}: move that out of it"))
+    })
+}
+
+/// A path without links, of which the last parts need not be there yet.
+fn real_path(path: &Path) -> Option<PathBuf> {
+    path.ancestors().find_map(|above| {
+        let rest = path.strip_prefix(above).ok()?;
+        Some(above.canonicalize().ok()?.components().chain(rest.components()).collect())
+    })
+}
+
+impl Used {
+    /// All that sites send or run something from.
+    fn all(sites: &[SiteSettings]) -> Vec<Used> {
+        sites.iter().flat_map(Used::by_site).collect()
+    }
+
+    fn by_site(site: &SiteSettings) -> impl Iterator<Item = Used> {
+        let clients = if site.hidden { By::AllNames } else { By::Clients };
+        let aliases = site.routes.aliases.iter().map(|alias| alias.root.clone());
+        let roots = site.root.iter().cloned().chain(aliases);
+        // A table that cannot be read has its own error.
+        let of_users = user_directories(&site.routes).unwrap_or_default();
+        let sent = site.sendfile_roots().into_iter().cloned();
+        let run = site.cgi.iter().filter_map(|cgi| cgi.root.clone());
+        let all = roots.chain(of_users).map(move |name| (name, clients));
+        let all = all.chain(sent.map(|name| (name, By::Backends)));
+        let all = all.chain(run.map(|name| (name, By::Programs)));
+        let all: Vec<(PathBuf, By)> = all.collect();
+        all.into_iter().filter_map(|(name, by)| {
+            let real = name.canonicalize().ok()?;
+            Some(Used { name, real, by })
+        })
+    }
+}
+
+impl By {
+    fn told(self) -> &'static str {
+        match self {
+            By::Clients | By::AllNames => "is shown",
+            By::Backends => "backends have files sent from",
+            By::Programs => "programs are run from",
+        }
+    }
+
+    /// Whether clients may ask for what has this name beneath.
+    fn shows(self, name: &Path) -> bool {
+        match self {
+            By::Clients => !has_hidden_segment(name.as_os_str().as_encoded_bytes()),
+            By::AllNames => true,
+            By::Backends | By::Programs => false,
+        }
     }
 }

@@ -40,6 +40,7 @@ mod lab {
 
 mod https {
     mod certificates;
+    mod private_files;
     mod transport;
 }
 

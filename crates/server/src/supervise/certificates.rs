@@ -11,7 +11,7 @@ impl Master {
         let now_ms = clock::monotonic_ms();
         let setup = &mut self.server.setup;
         let Some(tls) = setup.tls.as_mut().filter(|tls| now_ms >= tls.look_ms()) else { return };
-        let seen = tls.look(&setup.settings, now_ms, clock::unix_ms() / 1_000);
+        let seen = tls.look(&setup.settings, &setup.sites, now_ms, clock::unix_ms() / 1_000);
         seen.news.iter().for_each(|what| say!(Level::Info, "{what}"));
         self.due.admin_is_stale |= !seen.news.is_empty();
         seen.troubles.iter().for_each(|why| say!(Level::Warn, "{why}"));

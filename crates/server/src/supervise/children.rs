@@ -33,7 +33,6 @@ use crate::listening::listen;
 use crate::sandbox::Part;
 use crate::server::Setup;
 use crate::spawner::Spawner;
-use crate::tls::Tls;
 
 /// What a child is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -407,7 +406,7 @@ impl Master {
             chunks: Chunks::of(&settings),
             upstreams: Upstreams::of(&server.setup.sites, programs.map(Arc::new)),
             leaving: Leaving::seen_at(accepting, self.generation.lends_listeners),
-            renewals: server.setup.tls.as_ref().map(Tls::renewals),
+            renewals: server.setup.tls.as_ref().map(|tls| tls.renewals(&server.setup.sites)),
             rings: server.setup.confinement.rings(),
             settings,
         };
