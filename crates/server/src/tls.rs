@@ -1,6 +1,8 @@
 //! Certificates with their keys, read by the master before any child is forked, and what the
 //! sessions of all workers go by.
 
+mod clients;
+
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,7 +12,7 @@ use std::sync::Arc;
 use flyball_arch::Renewals;
 use flyball_arch::settings::{Settings, TicketKeys};
 use flyball_site::hosts::Hosts;
-use flyball_site::{CertificateFiles, ClientFiles, SiteSettings, Sites};
+use flyball_site::{CertificateFiles, SiteSettings, Sites};
 use flyball_sys::letterbox::Letterbox;
 use flyball_sys::net::Address;
 use flyball_sys::secret_file::{self, SecretFile, Version};
@@ -18,6 +20,8 @@ use flyball_sys::{clock, random, sealed};
 use flyball_tls::{
     Bundle, Certificate, ClientAuth, Config, Pair, Policy, ROOT_BYTES, Root, Site, Tickets, Unknown,
 };
+
+use clients::Clients;
 
 /// Longest file of a chain, a key, authorities or lists, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -46,6 +50,10 @@ pub(crate) struct Tls {
     files: Vec<Files>,
     /// Those that were renewed since, with their numbers.
     renewed: Vec<(usize, Pair)>,
+    /// Whose certificates clients show, by their numbers.
+    clients: Vec<Clients>,
+    /// Those that were renewed since.
+    renewed_clients: Vec<ClientAuth>,
     /// Files that no client may have, as workers were told last.
     secrets: Vec<[u64; 2]>,
     /// What is renewed is left there for workers.
@@ -82,10 +90,11 @@ impl Tls {
             .map(|site| reader.site(site, settings))
             .collect::<Result<_, _>>()?;
         let now_s = clock::unix_ms() / 1_000;
-        let Reader { pairs, files, mut warnings, .. } = reader;
+        let Reader { pairs, files, mut clients, mut warnings, .. } = reader;
         for (pair, files) in pairs.iter().zip(&files) {
             warnings.extend(expiry(pair, now_s).map(|why| files.blame(&why)));
         }
+        warnings.extend(clients.iter_mut().filter_map(|clients| clients.warning(now_s)));
         let roots = roots_of(settings, roots, now_s, &mut warnings)?;
         let hosts = Hosts::new(&settings.sites);
         let site_of = move |name: &str| hosts.choose(name.as_bytes());
@@ -98,8 +107,18 @@ impl Tls {
             .map_err(|why| settings.blame("listen", why))?;
         let letterbox = Letterbox::new().map_err(|error| format!("TLS: {error}"))?;
         let letterbox = Arc::new(letterbox);
-        let (renewed, secrets, look_ms) = (Vec::new(), Vec::new(), 0);
-        Ok(Some(Tls { config, roots, files, renewed, secrets, letterbox, look_ms, warnings }))
+        Ok(Some(Tls {
+            config,
+            roots,
+            files,
+            renewed: Vec::new(),
+            clients,
+            renewed_clients: Vec::new(),
+            secrets: Vec::new(),
+            letterbox,
+            look_ms: 0,
+            warnings,
+        }))
     }
 
     /// What is spoken by at the socket of this address.
@@ -171,6 +190,7 @@ impl Tls {
                 Some(Err(why)) => seen.troubles.push(why),
             }
         }
+        self.look_at_clients(is_watched, now_s, &mut seen);
         let has_turned = settings.tls.tickets == TicketKeys::Auto && self.roots.turn(now_s);
         let has_others = self.keep(sites, &mut seen);
         if !seen.news.is_empty() || has_turned || has_others {
@@ -178,6 +198,7 @@ impl Tls {
                 roots: self.roots.all.clone(),
                 pairs: self.renewed.clone(),
                 secrets: self.secrets.clone(),
+                clients: self.renewed_clients.clone(),
             };
             if let Err(error) = self.letterbox.leave(&bundle.to_bytes()) {
                 seen.troubles.push(format!("certificates cannot be handed to workers: {error}"));
@@ -185,6 +206,23 @@ impl Tls {
             self.config.take(bundle);
         }
         seen
+    }
+
+    /// Looks whose certificates clients are to show now, and whether a list in use is over.
+    fn look_at_clients(&mut self, is_watched: bool, now_s: u64, seen: &mut Seen) {
+        for clients in &mut self.clients {
+            let looked = if is_watched { clients.look(now_s) } else { None };
+            match looked {
+                None => {}
+                Some(Ok((next, news))) => {
+                    seen.news.push(news);
+                    self.renewed_clients.retain(|known| known.number() != next.number());
+                    self.renewed_clients.push(next);
+                }
+                Some(Err(why)) => seen.troubles.push(why),
+            }
+            seen.troubles.extend(clients.look_at_time(now_s));
+        }
     }
 
     /// Looks which files the sites keep from clients; whether workers do not know all of them.
@@ -287,7 +325,7 @@ struct Reader {
     /// Where each pair was read.
     files: Vec<Files>,
     known: HashMap<(PathBuf, PathBuf), usize>,
-    clients: HashMap<(PathBuf, Option<PathBuf>, bool), ClientAuth>,
+    clients: Vec<Clients>,
     warnings: Vec<String>,
 }
 
@@ -356,7 +394,7 @@ impl Reader {
     fn site(&mut self, site: &SiteSettings, settings: &Settings) -> Result<Site, String> {
         let pairs = site.tls.certificates.iter().map(|files| self.pair(files));
         let pairs = pairs.collect::<Result<_, _>>()?;
-        let clients = self.clients(&site.tls.clients, site, settings)?;
+        let clients = self.clients(site, settings)?;
         Ok(Site { pairs, policy: Policy { only_1_3: site.tls.only_1_3, clients } })
     }
 
@@ -377,30 +415,17 @@ impl Reader {
 
     fn clients(
         &mut self,
-        files: &ClientFiles,
         site: &SiteSettings,
         settings: &Settings,
     ) -> Result<Option<ClientAuth>, String> {
-        let Some(ca) = &files.ca else { return Ok(None) };
-        let names = (ca.clone(), files.crl.clone(), files.is_optional);
-        if let Some(known) = self.clients.get(&names) {
-            return Ok(Some(known.clone()));
+        let known = self.clients.iter().find(|known| known.files == site.tls.clients);
+        if let Some(known) = known {
+            return Ok(Some(known.auth.clone()));
         }
-        let host = site.hosts.first().map(String::as_str).unwrap_or("*");
-        let blame = |key: &'static str, why: String| match settings.tls.of_sites.clients == *files {
-            true => settings.blame(key, why),
-            false => format!("site {host}: {key}: {why}"),
-        };
-        let read = |key: &'static str, path: &Path| match secret_file::read(path, FILE_BYTES_MAX) {
-            Ok(file) => Ok(file.bytes),
-            Err(error) => Err(blame(key, format!("{}: {error}", path.display()))),
-        };
-        let roots = read("tls.client-ca", ca)?;
-        let lists = files.crl.as_deref().map(|path| read("tls.client-crl", path)).transpose()?;
-        let auth = ClientAuth::from_pem(&roots, &lists.unwrap_or_default(), !files.is_optional)
-            .map_err(|why| blame("tls.client-ca", why))?;
-        self.clients.insert(names, auth.clone());
-        Ok(Some(auth))
+        let read = Clients::read(site, settings, self.clients.len())?;
+        let auth = read.as_ref().map(|clients| clients.auth.clone());
+        self.clients.extend(read);
+        Ok(auth)
     }
 }
 

@@ -1,11 +1,14 @@
-//! What changes while workers run, as one process hands it to others: the roots of tickets, and
-//! certificates that were renewed, with their keys and the files that all keys are in.
+//! What changes while workers run, as one process hands it to others: the roots of tickets,
+//! certificates that were renewed, with their keys and the files that all keys are in, and whose
+//! certificates clients show.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls_pki_types::{
-    CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer,
+    CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer,
+    PrivateSec1KeyDer,
 };
 
+use crate::clients::ClientAuth;
 use crate::load::Pair;
 use crate::tickets::{ROOT_BYTES, Root};
 
@@ -21,6 +24,8 @@ pub struct Bundle {
     pub pairs: Vec<(usize, Pair)>,
     /// Files that no client may have, by device and inode.
     pub secrets: Vec<[u64; 2]>,
+    /// Whose certificates clients show, each with its number.
+    pub clients: Vec<ClientAuth>,
 }
 
 impl Bundle {
@@ -33,13 +38,19 @@ impl Bundle {
         for (number, pair) in &self.pairs {
             let (chain, key) = pair.der();
             write_number(*number, &mut bytes);
-            write_number(chain.len(), &mut bytes);
-            chain.iter().for_each(|one| write(one, &mut bytes));
+            write_all(chain, &mut bytes);
             bytes.push(kind_of(key));
             write(key.secret_der(), &mut bytes);
         }
         write_number(self.secrets.len(), &mut bytes);
         self.secrets.iter().flatten().for_each(|half| bytes.extend(half.to_be_bytes()));
+        write_number(self.clients.len(), &mut bytes);
+        for clients in &self.clients {
+            write_number(clients.number(), &mut bytes);
+            bytes.push(u8::from(clients.is_required));
+            write_all(&clients.roots, &mut bytes);
+            write_all(&clients.lists, &mut bytes);
+        }
         [digest(&SHA256, &bytes).as_ref(), &bytes].concat()
     }
 
@@ -56,16 +67,21 @@ impl Bundle {
         }
         for _ in 0..number(from)? {
             let at = number(from)?;
-            let mut chain = Vec::new();
-            for _ in 0..number(from)? {
-                chain.push(CertificateDer::from(text(from)?));
-            }
+            let chain = all(from)?;
             let kind = *take(from, 1)?.first()?;
             let key = key_of(kind, text(from)?)?;
             bundle.pairs.push((at, Pair::from_der(chain, key).ok()?));
         }
         for _ in 0..number(from)? {
             bundle.secrets.push([half(from)?, half(from)?]);
+        }
+        for _ in 0..number(from)? {
+            let number = number(from)?;
+            let is_required = *take(from, 1)?.first()? != 0;
+            let roots = all(from)?;
+            let lists = all::<CertificateRevocationListDer<'static>>(from)?;
+            let clients = ClientAuth::from_der(roots, lists, is_required).ok()?;
+            bundle.clients.push(clients.numbered(number));
         }
         Some(bundle)
     }
@@ -99,6 +115,11 @@ fn write(bytes: &[u8], to: &mut Vec<u8>) {
     to.extend(bytes);
 }
 
+fn write_all(parts: &[impl AsRef<[u8]>], to: &mut Vec<u8>) {
+    write_number(parts.len(), to);
+    parts.iter().for_each(|part| write(part.as_ref(), to));
+}
+
 fn number(from: &mut &[u8]) -> Option<usize> {
     usize::try_from(half(from)?).ok()
 }
@@ -111,6 +132,10 @@ fn half(from: &mut &[u8]) -> Option<u64> {
 fn text(from: &mut &[u8]) -> Option<Vec<u8>> {
     let len = number(from)?;
     take(from, len).map(<[u8]>::to_vec)
+}
+
+fn all<T: From<Vec<u8>>>(from: &mut &[u8]) -> Option<Vec<T>> {
+    (0..number(from)?).map(|_| text(from).map(T::from)).collect()
 }
 
 fn take<'a>(from: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
@@ -127,10 +152,12 @@ mod tests {
         let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
         let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
         let pair = Pair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
+        let clients = ClientAuth::from_pem(chain.as_bytes(), None, true).unwrap();
         Bundle {
             roots: vec![Root([7; ROOT_BYTES]), Root([8; ROOT_BYTES])],
             pairs: vec![(3, pair)],
             secrets: vec![[7, u64::MAX], [8, 0]],
+            clients: vec![clients.numbered(5)],
         }
     }
 
@@ -139,6 +166,7 @@ mod tests {
         let (written, bytes) = (bundle(), Bundle::default().to_bytes());
         let read = Bundle::from_bytes(&written.to_bytes()).unwrap();
         assert_eq!((read.roots, read.secrets), (written.roots, written.secrets));
+        assert_eq!(read.clients, written.clients);
         assert_eq!(read.pairs[0].0, 3);
         assert_eq!(read.pairs[0].1.certificate(), written.pairs[0].1.certificate());
         assert!(Bundle::from_bytes(&bytes).unwrap().pairs.is_empty());

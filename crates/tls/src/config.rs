@@ -1,20 +1,20 @@
 //! What the sessions of a listening socket have in common.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use aws_lc_rs::digest::{Context, SHA256};
-use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::server::{NoServerSessionStorage, WantsServerCert, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, WantsServerCert};
 use rustls::time_provider::TimeProvider;
 use rustls::version::{TLS12, TLS13};
-use rustls::{ConfigBuilder, RootCertStore, ServerConfig, SupportedProtocolVersion, WantsVerifier};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
+use rustls::{ConfigBuilder, ServerConfig, SupportedProtocolVersion, WantsVerifier};
+use rustls_pki_types::UnixTime;
 
 use crate::bundle::Bundle;
+use crate::clients::ClientAuth;
 use crate::hello::Noted;
 use crate::identities::{Identities, Resolver, SiteOf};
 use crate::load::Pair;
@@ -30,36 +30,6 @@ pub struct Policy {
     pub only_1_3: bool,
     /// The certificates of clients; `None` asks for none.
     pub clients: Option<ClientAuth>,
-}
-
-/// Whose certificates clients show.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientAuth {
-    roots: Vec<CertificateDer<'static>>,
-    lists: Vec<CertificateRevocationListDer<'static>>,
-    /// Whether a client without one is refused.
-    is_required: bool,
-}
-
-impl ClientAuth {
-    /// Certificates that these authorities issued, without those that these lists revoke; both in
-    /// PEM. Only a client's own certificate is looked up in the lists; if there are any, that of
-    /// its issuer must be among them.
-    ///
-    /// # Errors
-    /// Which of the two cannot be used, and why.
-    pub fn from_pem(roots: &[u8], lists: &[u8], is_required: bool) -> Result<ClientAuth, String> {
-        let roots: Vec<_> = CertificateDer::pem_slice_iter(roots)
-            .collect::<Result<_, _>>()
-            .map_err(|error| format!("client-ca holds what is no certificate: {error}"))?;
-        if roots.is_empty() {
-            return Err("client-ca holds no certificate in PEM".to_owned());
-        }
-        let lists: Vec<_> = CertificateRevocationListDer::pem_slice_iter(lists)
-            .collect::<Result<_, _>>()
-            .map_err(|error| format!("client-crl holds what is no list: {error}"))?;
-        Ok(ClientAuth { roots, lists, is_required })
-    }
 }
 
 /// One site's certificates and policy.
@@ -91,8 +61,6 @@ struct AtSocket {
     common: Arc<Common>,
     /// The site of clients that ask for no name, or for one that no site has.
     default: usize,
-    /// What rustls goes by, for each policy.
-    servers: Vec<Arc<ServerConfig>>,
 }
 
 /// The same at all sockets.
@@ -100,16 +68,27 @@ struct AtSocket {
 struct Common {
     identities: Arc<Identities>,
     tickets: Arc<Tickets>,
-    policies: Vec<Policy>,
     /// The number of the policy of each site.
     of_sites: Vec<usize>,
     unknown: Unknown,
+    served: RwLock<Served>,
 }
 
+/// The policies, of which those parts may be replaced while the server runs that say whose
+/// certificates clients show.
+#[derive(Debug)]
+struct Served {
+    policies: Vec<Policy>,
+    /// What rustls goes by for each policy, by the site of clients that ask for no name.
+    servers: BTreeMap<usize, Servers>,
+}
+
+type Servers = Vec<Arc<ServerConfig>>;
+
 /// What a session goes by, once the name is known that its client asks for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Choice<'a> {
-    pub(crate) server: &'a Arc<ServerConfig>,
+#[derive(Clone, Debug)]
+pub(crate) struct Choice {
+    pub(crate) server: Arc<ServerConfig>,
     /// The number of the policy: sites of the same may be asked over one connection.
     pub(crate) policy: usize,
 }
@@ -138,7 +117,8 @@ impl Config {
         }
         let identities = Arc::new(Identities::new(pairs, numbers, site_of));
         let default = identities.first().ok_or("no site has a certificate")?;
-        let common = Common { identities, tickets, policies, of_sites, unknown };
+        let served = RwLock::new(Served { policies, servers: BTreeMap::new() });
+        let common = Common { identities, tickets, of_sites, unknown, served };
         Config::at_socket(Arc::new(common), default)
     }
 
@@ -155,14 +135,11 @@ impl Config {
     }
 
     fn at_socket(common: Arc<Common>, default: usize) -> Result<Config, String> {
-        let resolver = Resolver { identities: Arc::clone(&common.identities), default };
-        let resolver = Arc::new(Noted(Arc::new(resolver)));
-        let server = |policy: &Policy| {
-            let server = server_of(policy, &common.tickets, &resolver);
-            server.map(Arc::new).map_err(|error| error.to_string())
-        };
-        let servers = common.policies.iter().map(server).collect::<Result<_, _>>()?;
-        Ok(Config(Arc::new(AtSocket { common, default, servers })))
+        let mut served = common.served.write().unwrap_or_else(PoisonError::into_inner);
+        let servers = common.servers(&served.policies, default)?;
+        served.servers.insert(default, servers);
+        drop(served);
+        Ok(Config(Arc::new(AtSocket { common, default })))
     }
 
     /// The same at a socket of this address: a client that asks for no name gets the certificate
@@ -180,19 +157,23 @@ impl Config {
 
     /// Whether the name must be known that a client asks for before its session begins.
     pub(crate) fn looks_at_hello(&self) -> bool {
-        self.0.servers.len() > 1 || self.0.common.unknown == Unknown::Reject
+        let Common { served, unknown, .. } = &*self.0.common;
+        let served = served.read().unwrap_or_else(PoisonError::into_inner);
+        served.policies.len() > 1 || *unknown == Unknown::Reject
     }
 
     /// What a session goes by whose client asks for this name, which is in lower case; `None` when
     /// it is refused.
-    pub(crate) fn choose(&self, name: Option<&str>) -> Option<Choice<'_>> {
-        let AtSocket { common, default, servers } = &*self.0;
+    pub(crate) fn choose(&self, name: Option<&str>) -> Option<Choice> {
+        let AtSocket { common, default } = &*self.0;
         let site = name.and_then(|name| common.identities.site_of(name));
         if site.is_none() && name.is_some() && common.unknown == Unknown::Reject {
             return None;
         }
         let policy = *common.of_sites.get(site.unwrap_or(*default))?;
-        Some(Choice { server: servers.get(policy)?, policy })
+        let served = common.served.read().unwrap_or_else(PoisonError::into_inner);
+        let server = Arc::clone(served.servers.get(default)?.get(policy)?);
+        Some(Choice { server, policy })
     }
 
     /// The number of the policy of a site: a connection that was made under another one may not
@@ -204,8 +185,9 @@ impl Config {
     /// Whether a handshake may take long: by signatures of RSA, or because clients show
     /// certificates.
     pub fn is_slow(&self) -> bool {
-        let Common { identities, policies, .. } = &*self.0.common;
-        identities.sign_slowly() || policies.iter().any(|policy| policy.clients.is_some())
+        let Common { identities, served, .. } = &*self.0.common;
+        let served = served.read().unwrap_or_else(PoisonError::into_inner);
+        identities.sign_slowly() || served.policies.iter().any(|policy| policy.clients.is_some())
     }
 
     /// Tells the time, in seconds since 1970.
@@ -224,6 +206,39 @@ impl Config {
         tickets.renew(&bundle.roots);
         if !bundle.pairs.is_empty() {
             identities.replace(bundle.pairs);
+        }
+        if !bundle.clients.is_empty() {
+            self.0.common.let_in(&bundle.clients);
+        }
+    }
+}
+
+impl Common {
+    /// What rustls goes by for each policy.
+    fn servers(&self, policies: &[Policy], default: usize) -> Result<Servers, String> {
+        let resolver = Resolver { identities: Arc::clone(&self.identities), default };
+        let resolver = Arc::new(Noted(Arc::new(resolver)));
+        let server = |policy: &Policy| {
+            let server = server_of(policy, &self.tickets, &resolver);
+            server.map(Arc::new).map_err(|error| error.to_string())
+        };
+        policies.iter().map(server).collect()
+    }
+
+    /// Takes over whose certificates clients show, each by its number. What could be used once can
+    /// be used here.
+    fn let_in(&self, renewed: &[ClientAuth]) {
+        let mut served = self.served.write().unwrap_or_else(PoisonError::into_inner);
+        let mut policies = served.policies.clone();
+        for clients in policies.iter_mut().filter_map(|policy| policy.clients.as_mut()) {
+            if let Some(next) = renewed.iter().find(|next| next.number() == clients.number()) {
+                clients.clone_from(next);
+            }
+        }
+        let of = |default: &usize| Ok((*default, self.servers(&policies, *default)?));
+        let servers: Result<_, String> = served.servers.keys().map(of).collect();
+        if let Ok(servers) = servers {
+            *served = Served { policies, servers };
         }
     }
 }
@@ -261,9 +276,9 @@ fn server_of(
 ) -> Result<ServerConfig, Box<dyn std::error::Error>> {
     let provider = Arc::new(default_provider());
     let time = Arc::clone(tickets);
-    let builder = ServerConfig::builder_with_details(Arc::clone(&provider), time)
+    let builder = ServerConfig::builder_with_details(provider, time)
         .with_protocol_versions(policy.versions())?;
-    let builder = with_clients(builder, policy.clients.as_ref(), provider)?;
+    let builder = with_clients(builder, policy.clients.as_ref());
     let mut server = builder.with_cert_resolver(Arc::clone(resolver) as _);
     server.alpn_protocols = vec![HTTP_1_1.to_vec()];
     server.session_storage = Arc::new(NoServerSessionStorage {});
@@ -280,21 +295,11 @@ fn server_of(
 fn with_clients(
     builder: ConfigBuilder<ServerConfig, WantsVerifier>,
     clients: Option<&ClientAuth>,
-    provider: Arc<CryptoProvider>,
-) -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, Box<dyn std::error::Error>> {
-    let Some(clients) = clients else { return Ok(builder.with_no_client_auth()) };
-    let mut roots = RootCertStore::empty();
-    for root in &clients.roots {
-        roots.add(root.clone())?;
+) -> ConfigBuilder<ServerConfig, WantsServerCert> {
+    match clients {
+        None => builder.with_no_client_auth(),
+        Some(clients) => builder.with_client_cert_verifier(Arc::clone(&clients.verifier)),
     }
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-        .with_crls(clients.lists.iter().cloned())
-        .only_check_end_entity_revocation();
-    let verifier = match clients.is_required {
-        true => verifier.build()?,
-        false => verifier.allow_unauthenticated().build()?,
-    };
-    Ok(builder.with_client_cert_verifier(verifier))
 }
 
 #[cfg(test)]
@@ -357,6 +362,5 @@ mod tests {
     #[test]
     fn a_site_has_a_certificate_or_there_is_no_configuration() {
         assert!(config(vec![site(&[], false)], Unknown::Default).is_err());
-        assert!(ClientAuth::from_pem(b"", b"", true).unwrap_err().contains("client-ca"));
     }
 }

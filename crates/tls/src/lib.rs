@@ -6,6 +6,7 @@
 
 mod bundle;
 mod client;
+mod clients;
 mod config;
 mod der;
 mod failure;
@@ -18,7 +19,8 @@ mod x509;
 
 pub use bundle::Bundle;
 pub use client::{Client, ClientSession, Trust};
-pub use config::{ClientAuth, Config, Policy, Site, Unknown};
+pub use clients::{ClientAuth, ClientFault};
+pub use config::{Config, Policy, Site, Unknown};
 pub use failure::Failure;
 pub use identities::SiteOf;
 pub use load::{Fault, Pair};

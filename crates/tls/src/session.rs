@@ -6,7 +6,6 @@
 //! for the next records.
 
 use std::fmt;
-use std::sync::Arc;
 
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{
@@ -37,7 +36,14 @@ pub(crate) const OVERHEAD: usize = 64;
 const HANDSHAKE: u8 = 0x16;
 
 /// The alert for a name that no site has (RFC 8446, section 6.2): fatal, and 112.
-const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
+const UNRECOGNIZED_NAME: [u8; 7] = [ALERT, 3, 3, 0, 2, FATAL, 112];
+
+/// The kind of a record that holds an alert, and the levels and names of alerts in it (RFC 8446,
+/// section 6).
+const ALERT: u8 = 0x15;
+const FATAL: u8 = 2;
+const HANDSHAKE_FAILURE: u8 = 40;
+const ACCESS_DENIED: u8 = 49;
 
 /// Where a session stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,8 +143,8 @@ impl Session {
     /// When the configuration contradicts itself.
     pub fn accept(config: &Config) -> Result<Session, String> {
         let choice = config.choose(None).ok_or("no certificate")?;
-        let server = Arc::clone(choice.server);
-        let connection = UnbufferedServerConnection::new(server).map_err(|e| e.to_string())?;
+        let connection =
+            UnbufferedServerConnection::new(choice.server).map_err(|e| e.to_string())?;
         Ok(Session {
             connection,
             policy: choice.policy,
@@ -202,7 +208,7 @@ impl Session {
             return false;
         };
         if choice.policy != self.policy {
-            match UnbufferedServerConnection::new(Arc::clone(choice.server)) {
+            match UnbufferedServerConnection::new(choice.server) {
                 Ok(connection) => (self.connection, self.policy) = (connection, choice.policy),
                 Err(error) => {
                     self.state = State::Failed(Failure::of(&error));
@@ -313,6 +319,12 @@ impl Session {
                 Ok(ConnectionState::EncodeTlsData(data)) => encode(data, wire),
                 _ => return,
             }
+        }
+        // No certificate fits what the client can verify, for which rustls has another alert.
+        if let [.., ALERT, 3, _, 0, 2, FATAL, what @ ACCESS_DENIED] = &mut wire[..]
+            && self.state == State::Failed(Failure::NoCertificate)
+        {
+            *what = HANDSHAKE_FAILURE;
         }
     }
 

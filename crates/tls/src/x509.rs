@@ -213,7 +213,7 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// The next time, in seconds since 1970; of those before that, 0.
-fn time(reader: &mut Reader<'_>) -> Option<u64> {
+pub(crate) fn time(reader: &mut Reader<'_>) -> Option<u64> {
     let (tag, text) = reader.next()?;
     let text = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {

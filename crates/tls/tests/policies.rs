@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use flyball_tls::{
-    ClientAuth, Config, Failure, Pair, Policy, ROOT_BYTES, Root, Session, Site, State, Tickets,
-    Unknown,
+    Bundle, ClientAuth, Config, Failure, Pair, Policy, ROOT_BYTES, Root, Session, Site, State,
+    Tickets, Unknown,
 };
 use rcgen::{CertificateParams, Issuer, KeyPair};
 use rustls::version::{TLS12, TLS13};
@@ -22,6 +22,8 @@ struct Server {
     trusted: RootCertStore,
     /// A client's certificate that is accepted, with its key.
     client: (CertificateDer<'static>, Vec<u8>),
+    /// Who issued it, by the number 7.
+    authority: (rcgen::Certificate, Issuer<'static, KeyPair>),
 }
 
 impl Server {
@@ -37,12 +39,15 @@ impl Server {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params.key_usages =
+            vec![rcgen::KeyUsagePurpose::CrlSign, rcgen::KeyUsagePurpose::KeyCertSign];
         let authority = params.self_signed(&key).unwrap();
-        let roots = ClientAuth::from_pem(authority.pem().as_bytes(), b"", true).unwrap();
+        let roots = ClientAuth::from_pem(authority.pem().as_bytes(), None, true).unwrap();
         let issuer = Issuer::new(params, key);
         let own = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["someone".to_owned()]).unwrap();
         params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+        params.serial_number = Some(7.into());
         let client = params.signed_by(&own, &issuer).unwrap();
         let policies = [
             Policy::default(),
@@ -50,7 +55,27 @@ impl Server {
             Policy { only_1_3: false, clients: Some(roots) },
         ];
         let config = Server::config(&pairs, policies, unknown);
-        Server { config, pairs, trusted, client: (client.der().clone(), own.serialize_der()) }
+        let client = (client.der().clone(), own.serialize_der());
+        Server { config, pairs, trusted, client, authority: (authority, issuer) }
+    }
+
+    /// A list of these numbers that is to be replaced when this year begins.
+    fn list(&self, revoked: &[u64], year: i32) -> String {
+        let revoked = revoked.iter().map(|number| rcgen::RevokedCertParams {
+            serial_number: (*number).into(),
+            revocation_time: rcgen::date_time_ymd(2020, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let params = rcgen::CertificateRevocationListParams {
+            this_update: rcgen::date_time_ymd(2020, 1, 1),
+            next_update: rcgen::date_time_ymd(year, 1, 1),
+            crl_number: 1.into(),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: rcgen::KeyIdMethod::Sha256,
+        };
+        params.signed_by(&self.authority.1).unwrap().pem().unwrap()
     }
 
     fn config(pairs: &[Pair], policies: [Policy; 3], unknown: Unknown) -> Config {
@@ -183,6 +208,54 @@ fn a_ticket_resumes_at_sites_of_its_policy_alone() {
     let met = other.connect(&clients, "a.test", 10_000);
     let kind = met.client.handshake_kind();
     assert!(met.state == State::Open && kind != Some(HandshakeKind::Resumed), "{kind:?}");
+}
+
+#[test]
+fn a_client_that_can_verify_no_certificate_is_told_that_the_handshake_fails() {
+    let server = Server::new(Unknown::Default);
+    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+    let schemes = &mut provider.signature_verification_algorithms.mapping;
+    // Those of RSA come last; the keys here are of ECDSA.
+    let is_rsa = |name: &str| name.starts_with("RSA");
+    let at = schemes.iter().position(|(scheme, _)| is_rsa(&format!("{scheme:?}"))).unwrap();
+    *schemes = &schemes[at..];
+    for version in [&TLS13, &TLS12] {
+        let clients = ClientConfig::builder_with_provider(Arc::new(provider.clone()))
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_root_certificates(server.trusted.clone())
+            .with_no_client_auth();
+        let met = server.connect(&Arc::new(clients), "a.test", 10_000);
+        assert_eq!(met.state, State::Failed(Failure::NoCertificate));
+        let told = rustls::AlertDescription::HandshakeFailure;
+        assert_eq!(met.failure, Some(rustls::Error::AlertReceived(told)));
+    }
+}
+
+#[test]
+fn clients_are_let_in_by_what_was_renewed_at_every_socket_and_by_no_list_that_is_over() {
+    let server = Server::new(Unknown::Default);
+    let elsewhere = server.config.at([127, 0, 0, 9].into()).unwrap();
+    let some = Arc::new(server.with_certificate());
+    assert_eq!(server.connect(&some, "c.test", 10_000).state, State::Open);
+    // Of the clock, which says 2027, 2030 is to come.
+    for (number, lists, state) in [
+        (0, Some(server.list(&[], 2030)), State::Open),
+        (0, Some(server.list(&[7], 2030)), State::Failed(Failure::ClientCertificate)),
+        (0, None, State::Open),
+        (0, Some(server.list(&[], 2025)), State::Failed(Failure::ClientCertificate)),
+        (1, None, State::Failed(Failure::ClientCertificate)),
+        (0, None, State::Open),
+    ] {
+        let roots = server.authority.0.pem();
+        let lists = lists.as_ref().map(|lists| lists.as_bytes());
+        let clients = ClientAuth::from_pem(roots.as_bytes(), lists, true).unwrap();
+        let clients = vec![clients.numbered(number)];
+        let bundle = Bundle { clients, ..Bundle::default() };
+        elsewhere.take(Bundle::from_bytes(&bundle.to_bytes()).unwrap());
+        assert_eq!(server.connect(&some, "c.test", 10_000).state, state, "{number}");
+        assert_eq!(server.connect(&some, "a.test", 10_000).state, State::Open);
+    }
 }
 
 #[test]

@@ -40,6 +40,8 @@ mod lab {
 
 mod https {
     mod certificates;
+    mod client_rules;
+    mod clients;
     mod private_files;
     mod transport;
 }

@@ -7,7 +7,10 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use flyball_testkit::{Launch, Refused, Server};
-use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer, KeyPair};
+use rcgen::{
+    CertificateParams, CertificateRevocationListParams, ExtendedKeyUsagePurpose, Issuer,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, date_time_ymd,
+};
 use tempfile::TempDir;
 
 /// An authority, and the directory where what it issues lies beside a root.
@@ -23,6 +26,7 @@ impl Authority {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::CrlSign, KeyUsagePurpose::KeyCertSign];
         params.distinguished_name.push(rcgen::DnType::CommonName, "the authority of a test");
         let own = params.self_signed(&key).unwrap();
         let authority = Authority { directory, issuer: Issuer::new(params, key) };
@@ -56,6 +60,27 @@ impl Authority {
         let key = KeyPair::generate().unwrap();
         let made = params.signed_by(&key, &self.issuer).unwrap();
         self.write(file, &format!("{}{}", made.pem(), key.serialize_pem()), 0o600);
+    }
+
+    /// Puts a list into a file that revokes the certificates of these numbers, and is to be
+    /// replaced when this year begins.
+    pub(crate) fn revoke(&self, file: &str, numbers: &[u64], year: i32) {
+        let revoked = numbers.iter().map(|number| RevokedCertParams {
+            serial_number: (*number).into(),
+            revocation_time: date_time_ymd(2020, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2020, 1, 1),
+            next_update: date_time_ymd(year, 1, 1),
+            crl_number: 1.into(),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = params.signed_by(&self.issuer).unwrap();
+        self.write(file, &list.pem().unwrap(), 0o644);
     }
 
     /// Puts a file in the place of one that may be there.

@@ -1,0 +1,74 @@
+//! Whether what is said about certificates of clients asks any client for one: who writes such a
+//! rule relies on it, so that one without an effect is an error.
+
+use flyball_arch::Settings;
+use flyball_site::{CertificateSource, SiteSettings};
+
+use super::error::{Origin, SettingError};
+use super::origins::Origins;
+
+const CA: &str = "tls.client-ca";
+const AUTH: &str = "tls.client-auth";
+const CRL: &str = "tls.client-crl";
+
+const CLEAR: &str = "no address of `listen` speaks TLS, so no client shows a certificate and all are \
+                     served; add one with https:// before it";
+
+/// What is wrong in the table of a site.
+pub(super) fn faults(
+    site: &SiteSettings,
+    settings: &Settings,
+    table: &Origin,
+    origins: &Origins,
+) -> Vec<SettingError> {
+    let error = |key: &'static str, why: &str| SettingError {
+        key: format!("site.{key}"),
+        value: None,
+        why: why.to_owned(),
+        origin: origins.get(key).unwrap_or(table).clone(),
+    };
+    let clients = &site.tls.clients;
+    if clients.ca.is_none() {
+        let written = [(AUTH, true), (CRL, clients.crl.is_some())];
+        let written = written.into_iter().filter(|(key, says)| *says && origins.get(key).is_some());
+        return written.map(|(key, _)| error(key, &alone("site."))).collect();
+    }
+    let is_own = origins.get(CA).is_some();
+    if !settings.listen.iter().any(|listen| listen.tls) {
+        return is_own.then(|| error(CA, CLEAR)).into_iter().collect();
+    }
+    if site.tls.source != CertificateSource::None {
+        return Vec::new();
+    }
+    vec![match is_own {
+        true => error(CA, "the site has no certificate, so it is served in the clear to all"),
+        false => error(
+            "certificate",
+            "clients show certificates by tls.client-ca in [tls], which they cannot in the clear; \
+             name a certificate, or say tls.client-ca = \"off\" for this site",
+        ),
+    }]
+}
+
+/// What is wrong in `[tls]`, the sites being known.
+pub(super) fn faults_of_server(settings: &Settings, origins: &Origins) -> Vec<SettingError> {
+    let error = |key: &'static str, why: String| {
+        let origin = origins.get(key)?.clone();
+        Some(SettingError { key: key.to_owned(), value: None, why, origin })
+    };
+    let clients = &settings.tls.of_sites.clients;
+    if clients.ca.is_some() {
+        let is_clear = !settings.listen.iter().any(|listen| listen.tls);
+        return is_clear.then(|| error(CA, CLEAR.to_owned())).flatten().into_iter().collect();
+    }
+    if settings.sites.iter().any(|site| site.tls.clients.ca.is_some()) {
+        return Vec::new();
+    }
+    let written = [(AUTH, true), (CRL, clients.crl.is_some())];
+    let written = written.into_iter().filter(|(_, says)| *says);
+    written.filter_map(|(key, _)| error(key, alone(""))).collect()
+}
+
+fn alone(prefix: &str) -> String {
+    format!("asks no client for a certificate without {prefix}{CA}, which says whose they show")
+}

@@ -1,0 +1,119 @@
+//! Certificates of clients: whose are let in, and which are revoked.
+
+use std::fs;
+use std::time::Duration;
+
+use flyball_testkit::Server;
+use flyball_testkit::wait::until;
+
+use crate::common::https::Authority;
+
+const AT_MOST: Duration = Duration::from_secs(60);
+
+/// The number of the certificate of a client.
+const NUMBER: u64 = 77;
+
+/// An authority that has issued a certificate for a.test, and one for a client.
+fn authority() -> Authority {
+    let authority = Authority::new();
+    authority.issue("a.pem", &["a.test"]);
+    client_of(&authority);
+    authority
+}
+
+fn client_of(authority: &Authority) {
+    let number = |params: &mut rcgen::CertificateParams| params.serial_number = Some(NUMBER.into());
+    authority.issue_by("client.pem", &["someone"], number);
+}
+
+/// A site that lets in clients with certificates, without those of a list.
+fn site(authority: &Authority) -> String {
+    let (ca, crl) = (authority.path("ca.pem"), authority.path("crl.pem"));
+    let lines = format!("tls.client-ca = {ca:?}\ntls.client-crl = {crl:?}");
+    authority.site("\"a.test\"", "a.pem", &lines)
+}
+
+/// Whether the client of an authority is let in.
+fn lets_in(authority: &Authority, server: &Server) -> bool {
+    let client = authority.path("client.pem").display().to_string();
+    let (said, output) = authority.curl(server, "a.test", &["-E", &client]);
+    assert!(said == "over TLS\n200" || !output.status.success(), "{said}: {output:?}");
+    output.status.success()
+}
+
+#[test]
+fn a_list_of_revoked_clients_that_holds_none_is_refused_at_the_start() {
+    let authority = authority();
+    authority.revoke("list.pem", &[NUMBER], 4000);
+    let list = fs::read_to_string(authority.path("list.pem")).unwrap();
+    for text in [String::new(), fs::read_to_string(authority.path("ca.pem")).unwrap()] {
+        authority.write("crl.pem", &text, 0o644);
+        let refused = authority.launch(&site(&authority)).expect_err("no list").errors;
+        let why = "crl.pem holds no list of revoked certificates in PEM";
+        assert!(refused.contains(why) && refused.contains("tls.client-crl: "), "{refused}");
+    }
+    authority.write("crl.pem", &list, 0o644);
+    let server = authority.start(&site(&authority));
+    assert!(!lets_in(&authority, &server), "{}", server.errors());
+    server.assert_sound();
+}
+
+#[test]
+fn a_list_that_is_over_lets_no_client_in_and_is_told_at_the_start() {
+    let authority = authority();
+    authority.revoke("crl.pem", &[], 2021);
+    let server = authority.start(&site(&authority));
+    assert!(!lets_in(&authority, &server));
+    let told = "crl.pem holds a list whose time ended ";
+    assert_eq!(server.errors().matches(told).count(), 1, "{}", server.errors());
+    authority.revoke("crl.pem", &[], 4000);
+    server.reload();
+    assert!(lets_in(&authority, &server), "{}", server.errors());
+    server.assert_sound();
+}
+
+#[test]
+fn a_new_list_and_a_new_authority_hold_without_a_reload_and_a_broken_one_changes_nothing() {
+    let authority = authority();
+    let is_let_in = |server: &Server, wanted: bool| {
+        until(AT_MOST, || (lets_in(&authority, server) == wanted).then_some(()))
+            .unwrap_or_else(|| panic!("let in: {}\n{}", !wanted, server.errors()));
+    };
+    let other = self::authority();
+    let own = fs::read_to_string(authority.path("ca.pem")).unwrap();
+    for arch in ["n-copy", "mp", "mt", "shared-symped", "uring"] {
+        authority.write("ca.pem", &own, 0o644);
+        authority.revoke("crl.pem", &[1], 4000);
+        let config = format!("arch = \"{arch}\"\n[tls]\nwatch = \"100ms\"\n{}", site(&authority));
+        let server = match authority.launch(&config) {
+            Err(refused) if refused.is_unavailable() => continue,
+            started => started.expect("it starts"),
+        };
+        assert!(lets_in(&authority, &server), "{arch}");
+        for (text, why) in [("", "holds no list"), ("-----BEGIN X509 CRL-----\nAAAA", "holds what")]
+        {
+            authority.write("crl.pem", text, 0o644);
+            let told = || server.errors().contains(why).then_some(());
+            assert!(until(AT_MOST, told).is_some(), "{arch}:\n{}", server.errors());
+            assert!(lets_in(&authority, &server), "{arch}");
+        }
+        authority.revoke("crl.pem", &[], 2021);
+        let told = || server.errors().contains("whose time ended").then_some(());
+        assert!(until(AT_MOST, told).is_some(), "{arch}:\n{}", server.errors());
+        assert!(lets_in(&authority, &server), "{arch}: the list in use is not over");
+        authority.revoke("crl.pem", &[NUMBER], 4000);
+        is_let_in(&server, false);
+        authority.revoke("crl.pem", &[1], 4000);
+        is_let_in(&server, true);
+        let of_other = fs::read_to_string(other.path("ca.pem")).unwrap();
+        authority.write("ca.pem", &of_other, 0o644);
+        is_let_in(&server, false);
+        assert_eq!(
+            server.errors().matches("what clients are let in by stays").count(),
+            3,
+            "{arch}"
+        );
+        assert!(!server.errors().contains("the configuration is loaded"));
+        server.assert_sound();
+    }
+}

@@ -1,0 +1,219 @@
+//! Whose certificates clients show: authorities, and lists of what they have revoked.
+
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, CertificateRevocationListDer};
+
+use crate::der::{INTEGER, Reader, SEQUENCE};
+use crate::x509::time;
+
+/// Whose certificates clients show.
+#[derive(Clone, Debug)]
+pub struct ClientAuth {
+    pub(crate) roots: Vec<CertificateDer<'static>>,
+    pub(crate) lists: Vec<CertificateRevocationListDer<'static>>,
+    /// Whether a client without one is refused.
+    pub(crate) is_required: bool,
+    /// Which it is among those that are renewed.
+    number: usize,
+    pub(crate) verifier: Arc<dyn ClientCertVerifier>,
+}
+
+/// Why authorities or lists cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientFault {
+    /// Whether it is the lists', not the authorities'.
+    pub is_of_lists: bool,
+    /// What is wrong with them.
+    pub why: String,
+}
+
+impl ClientFault {
+    fn of_roots(why: String) -> ClientFault {
+        ClientFault { is_of_lists: false, why }
+    }
+
+    fn of_lists(why: String) -> ClientFault {
+        ClientFault { is_of_lists: true, why }
+    }
+}
+
+impl PartialEq for ClientAuth {
+    /// Whether clients that one lets in are let in by the other, now and after a renewal.
+    fn eq(&self, other: &ClientAuth) -> bool {
+        (&self.roots, &self.lists, self.is_required, self.number)
+            == (&other.roots, &other.lists, other.is_required, other.number)
+    }
+}
+
+impl Eq for ClientAuth {}
+
+impl ClientAuth {
+    /// Certificates that these authorities issued, without those that these lists revoke, if there
+    /// are any; both in PEM. Only a client's own certificate is looked up in the lists: that of its
+    /// issuer must be among them, and be in its time (RFC 5280, section 5.1.2.5).
+    ///
+    /// # Errors
+    /// Which of the two cannot be used, and why.
+    pub fn from_pem(
+        roots: &[u8],
+        lists: Option<&[u8]>,
+        is_required: bool,
+    ) -> Result<ClientAuth, ClientFault> {
+        let roots: Vec<_> =
+            CertificateDer::pem_slice_iter(roots).collect::<Result<_, _>>().map_err(|error| {
+                ClientFault::of_roots(format!("holds what is no certificate: {error}"))
+            })?;
+        if roots.is_empty() {
+            return Err(ClientFault::of_roots("holds no certificate in PEM".to_owned()));
+        }
+        let read = |lists: &[u8]| {
+            let lists: Vec<_> = CertificateRevocationListDer::pem_slice_iter(lists)
+                .collect::<Result<_, _>>()
+                .map_err(|error| format!("holds what is no list of revoked ones: {error}"))?;
+            match lists.is_empty() {
+                true => Err("holds no list of revoked certificates in PEM".to_owned()),
+                false => Ok(lists),
+            }
+        };
+        let lists = lists.map(read).transpose().map_err(ClientFault::of_lists)?;
+        ClientAuth::from_der(roots, lists.unwrap_or_default(), is_required)
+    }
+
+    /// The same of what is read from PEM already.
+    ///
+    /// # Errors
+    /// As [`ClientAuth::from_pem`].
+    pub(crate) fn from_der(
+        roots: Vec<CertificateDer<'static>>,
+        lists: Vec<CertificateRevocationListDer<'static>>,
+        is_required: bool,
+    ) -> Result<ClientAuth, ClientFault> {
+        let mut store = RootCertStore::empty();
+        for root in &roots {
+            let added = store.add(root.clone());
+            added.map_err(|error| ClientFault::of_roots(format!("cannot be used: {error}")))?;
+        }
+        let provider = Arc::new(default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider)
+            .with_crls(lists.iter().cloned())
+            .only_check_end_entity_revocation()
+            .enforce_revocation_expiration();
+        let verifier = match is_required {
+            true => verifier,
+            false => verifier.allow_unauthenticated(),
+        };
+        let unusable = |error| ClientFault::of_lists(format!("cannot be used: {error}"));
+        let verifier = verifier.build().map_err(unusable)?;
+        Ok(ClientAuth { roots, lists, is_required, number: 0, verifier })
+    }
+
+    /// The same with a number, by which it is renewed.
+    #[must_use]
+    pub fn numbered(self, number: usize) -> ClientAuth {
+        ClientAuth { number, ..self }
+    }
+
+    /// The number by which it is renewed.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// The first second, since 1970, in which one of the lists is over: clients whose certificates
+    /// are looked up in it are refused from then on. None without lists.
+    pub fn lists_end_s(&self) -> Option<u64> {
+        self.lists.iter().filter_map(|list| next_update_s(list)).min()
+    }
+}
+
+/// When a list of revoked certificates is to be replaced, in seconds since 1970 (RFC 5280, section
+/// 5.1); `None` if it does not say.
+fn next_update_s(der: &[u8]) -> Option<u64> {
+    let mut fields = Reader::new(der).enter(SEQUENCE)?.enter(SEQUENCE)?;
+    // The version, without which it is the first.
+    fields.take(INTEGER);
+    // How it is signed, and by whom.
+    fields.take(SEQUENCE)?;
+    fields.take(SEQUENCE)?;
+    time(&mut fields)?;
+    time(&mut fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{
+        BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, IsCa,
+        Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, date_time_ymd,
+    };
+
+    fn authority() -> (Certificate, Issuer<'static, KeyPair>) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::CrlSign, KeyUsagePurpose::KeyCertSign];
+        (params.self_signed(&key).unwrap(), Issuer::new(params, key))
+    }
+
+    fn list(issuer: &Issuer<'static, KeyPair>, year: i32) -> String {
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2020, 1, 1),
+            next_update: date_time_ymd(year, 1, 1),
+            crl_number: 1_u64.into(),
+            issuing_distribution_point: None,
+            revoked_certs: Vec::new(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        params.signed_by(issuer).unwrap().pem().unwrap()
+    }
+
+    #[test]
+    fn what_holds_no_authority_or_no_list_is_a_fault_of_its_file() {
+        let (authority, issuer) = authority();
+        let (roots, list) = (authority.pem(), list(&issuer, 2030));
+        let read = |roots: &str, lists: Option<&[u8]>| {
+            let read = ClientAuth::from_pem(roots.as_bytes(), lists, true);
+            read.map_err(|fault| (fault.is_of_lists, fault.why))
+        };
+        assert!(read(&roots, None).is_ok() && read(&roots, Some(list.as_bytes())).is_ok());
+        let der = pem_to_der(&list);
+        for lists in [&b""[..], roots.as_bytes(), &der] {
+            let (is_of_lists, why) = read(&roots, Some(lists)).unwrap_err();
+            assert!(is_of_lists && why.contains("no list"), "{why}");
+        }
+        let cut = list.replace("-----BEGIN X509 CRL-----\nMI", "-----BEGIN X509 CRL-----\nMA");
+        assert!(read(&roots, Some(cut.as_bytes())).unwrap_err().0);
+        for roots in ["", &list] {
+            let (is_of_lists, why) = read(roots, Some(list.as_bytes())).unwrap_err();
+            assert!(!is_of_lists && why.contains("no certificate"), "{why}");
+        }
+    }
+
+    fn pem_to_der(pem: &str) -> Vec<u8> {
+        CertificateRevocationListDer::from_pem_slice(pem.as_bytes()).unwrap().to_vec()
+    }
+
+    #[test]
+    fn lists_end_when_the_first_of_them_is_to_be_replaced() {
+        let (authority, issuer) = authority();
+        let both = list(&issuer, 2030) + &list(&issuer, 2025);
+        let of = |lists: Option<&[u8]>| {
+            ClientAuth::from_pem(authority.pem().as_bytes(), lists, true).unwrap().lists_end_s()
+        };
+        assert_eq!((of(Some(both.as_bytes())), of(None)), (Some(1_735_689_600), None));
+    }
+
+    #[test]
+    fn one_that_is_renewed_by_itself_is_no_other_of_the_same_content() {
+        let (authority, _) = authority();
+        let one = ClientAuth::from_pem(authority.pem().as_bytes(), None, true).unwrap();
+        let optional = ClientAuth::from_pem(authority.pem().as_bytes(), None, false).unwrap();
+        assert_eq!(one.clone(), one);
+        assert!(one.clone().numbered(1) != one && optional != one);
+    }
+}
