@@ -41,7 +41,7 @@ pub(crate) fn all(
 
 /// Settings that say something which only another one gives a meaning to.
 fn idle(settings: &Settings) -> Vec<String> {
-    let Settings { caches, log, running, .. } = settings;
+    let Settings { caches, log, running, tls, .. } = settings;
     let (hints, default) = (&caches.hints, Settings::default());
     let is_hinted = caches.policy == CachePolicy::Hinted;
     let is_mapped = settings.send == SendMode::Mapped;
@@ -49,6 +49,7 @@ fn idle(settings: &Settings) -> Vec<String> {
     let has_socket = matches!(settings.admin, Some(AdminAddress::Unix(_)));
     let (hinted, mapped) = ("cache.policy = \"hinted\"", "send.mode = \"mapped\"");
     let (pinned, socket) = ("pin = true", "admin = \"unix:PATH\"");
+    let (of_sites, is_secure) = (&tls.of_sites, speaks_tls(settings));
     [
         ("cache.pin", !hints.pin.is_empty(), is_hinted, hinted),
         ("cache.keep", !hints.keep.is_empty(), is_hinted, hinted),
@@ -60,6 +61,12 @@ fn idle(settings: &Settings) -> Vec<String> {
         ("accept.incoming-cpu", settings.incoming_cpu, settings.pin, pinned),
         ("admin-mode", running.admin_mode != default.running.admin_mode, has_socket, socket),
         ("admin-group", running.admin_group.is_some(), has_socket, socket),
+        ("tls.minimum", of_sites.only_1_3, is_secure, SECURE),
+        ("tls.unknown-name", tls.rejects_unknown, is_secure, SECURE),
+        ("tls.redirect-http", !of_sites.redirects_http, is_secure, SECURE),
+        ("tls.hsts", of_sites.hsts_s.is_some(), is_secure, SECURE),
+        ("tls.tickets", tls.tickets != default.tls.tickets, is_secure, SECURE),
+        ("tls.watch", tls.watch_ms != default.tls.watch_ms, is_secure, SECURE),
         ("log.keep", log.keep != default.log.keep, rotates, "log.rotate-size or log.rotate-age"),
         (
             "log.slow-threshold",
@@ -88,7 +95,18 @@ fn idle_of_sites(settings: &Settings) -> Vec<String> {
             }
         }
     }
+    let has_certificate = settings.sites.iter().any(|site| site.tls.has_certificate());
+    if has_certificate && !speaks_tls(settings) {
+        warnings.push(format!("`site.certificate` has a meaning only with {SECURE}"));
+    }
     warnings
+}
+
+/// What gives a meaning to settings of TLS.
+const SECURE: &str = "an address in `listen` that has https:// before it";
+
+fn speaks_tls(settings: &Settings) -> bool {
+    settings.listen.iter().any(|listen| listen.tls)
 }
 
 /// Files that the server writes where clients get them.

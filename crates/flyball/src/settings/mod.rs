@@ -13,6 +13,7 @@ mod address;
 mod architectures;
 mod backends;
 mod certificates;
+mod client_certificates;
 mod clients;
 mod compress;
 mod contradictions;

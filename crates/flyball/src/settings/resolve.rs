@@ -24,7 +24,10 @@ use super::site::{SITE_SETTINGS, SITE_TABLES};
 use super::suggest::nearest;
 use super::table::{Setting, find, has_keys_beneath, keys_beneath};
 use super::typed::{Typed, TypedSite, TypedTable, Written};
-use super::{access_files, certificates, contradictions, duplicates, moved, secret_files};
+use super::{
+    access_files, certificates, client_certificates, contradictions, duplicates, moved,
+    secret_files,
+};
 
 /// The port on 127.0.0.1 that is listened on when no address is given.
 pub const PORT: u16 = 8080;
@@ -77,6 +80,7 @@ pub fn resolve_in(
     resolver.user(&settings, &origins);
     settings.sites = resolver.sites(typed, &settings);
     resolver.errors.extend(secret_files::faults_of_server(&settings, &origins));
+    resolver.errors.extend(client_certificates::faults_of_server(&settings, &origins));
     resolver.finish(settings)
 }
 
@@ -244,6 +248,8 @@ impl Resolver<'_> {
                     &origins,
                     &tables,
                 ));
+                let origin = &typed_site.origin;
+                self.errors.extend(client_certificates::faults(&site, settings, origin, &origins));
                 self.errors.extend(faults(&site, &typed_site.origin, &origins, &tables));
                 self.files_of_routes(&site.routes, &typed_site.origin, &origins, &tables);
                 self.fallback(&site, &origins);
