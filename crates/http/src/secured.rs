@@ -7,7 +7,7 @@ pub struct Secured {
     pub policy: usize,
     /// The version, such as `TLSv1.3`.
     pub version: &'static str,
-    /// The cipher suite, by its registered name.
+    /// The cipher suite, by the name that OpenSSL gives it.
     pub cipher: &'static str,
     /// The group of the key exchange, if there was one.
     pub group: Option<&'static str>,

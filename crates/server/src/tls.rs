@@ -3,7 +3,7 @@
 
 mod clients;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use flyball_sys::net::Address;
 use flyball_sys::secret_file::{self, SecretFile, Version};
 use flyball_sys::{clock, random, sealed};
 use flyball_tls::{
-    Bundle, Certificate, ClientAuth, Config, Pair, Policy, ROOT_BYTES, Root, Site, Tickets, Unknown,
+    Bundle, ClientAuth, Config, Pair, Policy, ROOT_BYTES, Root, Site, Tickets, Unknown,
 };
 
 use clients::Clients;
@@ -155,9 +155,11 @@ impl Tls {
         Arc::new(Renewals::new(self.config.clone(), Arc::clone(sites), reader))
     }
 
-    /// The certificates in use.
+    /// The certificates in use, each once.
     pub(crate) fn in_use(&self) -> Vec<InUse> {
-        self.files.iter().map(|files| files.in_use.clone()).collect()
+        let mut known = HashSet::new();
+        let all = self.files.iter().map(|files| &files.in_use);
+        all.filter(|one| known.insert((&one.issuer, &one.serial))).cloned().collect()
     }
 
     /// When to look again, in monotonic milliseconds.
@@ -248,17 +250,23 @@ pub(crate) struct InUse {
     pub(crate) name: String,
     /// Who issued it.
     pub(crate) issuer: String,
+    /// The kind of its key, and its number: those of one name are told apart by them.
+    pub(crate) key: &'static str,
+    pub(crate) serial: String,
     /// The last second in which it holds, since 1970.
     pub(crate) not_after_s: u64,
 }
 
 impl InUse {
-    fn new(certificate: &Certificate) -> InUse {
+    fn new(pair: &Pair) -> InUse {
+        let certificate = pair.certificate();
         let address = || certificate.addresses.first().map(ToString::to_string);
         let name = certificate.names.first().cloned().or_else(address);
         InUse {
             name: name.unwrap_or_else(|| certificate.subject.clone()),
             issuer: certificate.issuer.clone(),
+            key: pair.key_kind(),
+            serial: certificate.serial.to_ascii_uppercase(),
             not_after_s: certificate.not_after_s,
         }
     }
@@ -343,7 +351,7 @@ struct Files {
 
 impl Files {
     fn new(names: &CertificateFiles, pair: &Pair) -> Files {
-        let in_use = InUse::new(pair.certificate());
+        let in_use = InUse::new(pair);
         Files { names: names.clone(), versions: versions(names), in_use, said: None }
     }
 
@@ -374,7 +382,7 @@ impl Files {
         self.versions = versions;
         match read {
             Ok(pair) => {
-                (self.in_use, self.said) = (InUse::new(pair.certificate()), None);
+                (self.in_use, self.said) = (InUse::new(&pair), None);
                 Some(Ok(pair))
             }
             Err(why) => {

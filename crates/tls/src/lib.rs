@@ -14,6 +14,7 @@ mod hello;
 mod identities;
 mod load;
 mod session;
+mod suites;
 mod tickets;
 mod x509;
 

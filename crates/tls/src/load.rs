@@ -118,6 +118,16 @@ impl Pair {
         self.certified.key.algorithm() == SignatureAlgorithm::RSA
     }
 
+    /// What kind of key it has, as it is told.
+    pub fn key_kind(&self) -> &'static str {
+        match self.certified.key.algorithm() {
+            SignatureAlgorithm::RSA => "RSA",
+            SignatureAlgorithm::ECDSA => "ECDSA",
+            SignatureAlgorithm::ED25519 => "Ed25519",
+            _ => "other",
+        }
+    }
+
     /// Its chain and its key in DER, for another process.
     pub(crate) fn der(&self) -> (&[CertificateDer<'static>], &PrivateKeyDer<'static>) {
         (&self.certified.cert, &self.key)
@@ -147,6 +157,7 @@ mod tests {
         let (chain, key) = pem();
         let pair = read(&chain, &key).unwrap();
         assert!(pair.certificate().names("a.test") && !pair.signs_slowly());
+        assert_eq!(pair.key_kind(), "ECDSA");
         let both = format!("{key}{chain}");
         assert_eq!(read(&both, &both).unwrap().certificate(), pair.certificate());
     }

@@ -17,6 +17,7 @@ use rustls::{Error, HandshakeKind, ProtocolVersion};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::hello::{self, Look};
+use crate::suites;
 
 /// The longest record: five bytes in front of its plain text and what protects it, of which
 /// TLS 1.2 allows most (RFC 5246, section 6.2.3).
@@ -76,7 +77,7 @@ pub struct Facts<'a> {
     pub name: Option<&'a str>,
     /// As it is logged: `TLSv1.3`.
     pub version: &'static str,
-    /// The cipher suite, by its registered name.
+    /// The cipher suite, by the name that OpenSSL gives it.
     pub cipher: &'static str,
     /// The group of the key exchange; none where TLS 1.2 was resumed.
     pub group: Option<&'static str>,
@@ -443,7 +444,7 @@ impl Session {
         Some(Facts {
             name: self.name(),
             version: if self.is_tls13() { "TLSv1.3" } else { "TLSv1.2" },
-            cipher: connection.negotiated_cipher_suite()?.suite().as_str().unwrap_or("unknown"),
+            cipher: suites::name(connection.negotiated_cipher_suite()?.suite()),
             group: connection.negotiated_key_exchange_group().and_then(|one| one.name().as_str()),
             is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
             policy: self.policy,

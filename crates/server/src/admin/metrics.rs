@@ -130,7 +130,12 @@ fn write_certificates(text: &mut Text, snapshot: &Snapshot<'_>) {
     let help = "Seconds for which a certificate holds; below zero since it has expired.";
     let mut family = text.gauge("flyball_certificate_holds_seconds", help);
     for one in &snapshot.admin.certificates {
-        let labels = [("name", one.name.as_str()), ("issuer", &one.issuer)];
+        let labels = [
+            ("name", one.name.as_str()),
+            ("issuer", &one.issuer),
+            ("key", one.key),
+            ("serial", &one.serial),
+        ];
         family.sample(&labels, one.holds_s(now_s));
     }
 }

@@ -43,6 +43,8 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
         "certificates": snapshot.admin.certificates.iter().map(|one| json!({
             "name": one.name,
             "issuer": one.issuer,
+            "key": one.key,
+            "serial": one.serial,
             "holds_s": one.holds_s(clock::unix_ms() / 1_000),
         })).collect::<Value>(),
         "accept_queue": { "length": length.sum::<u64>(), "limit": limit.sum::<u64>() },

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Write;
 
 use flyball_http::head::Content;
-use flyball_http::{Name, Request, Secured};
+use flyball_http::{Name, Request, Scheme, Secured};
 
 use crate::path::{self, Mapped};
 
@@ -92,7 +92,7 @@ impl Environment {
         self.add("SSL_CLIENT_VERIFY", b"SUCCESS");
         self.add("SSL_CLIENT_S_DN", client.subject.as_bytes());
         self.add("SSL_CLIENT_I_DN", client.issuer.as_bytes());
-        self.add("SSL_CLIENT_M_SERIAL", client.serial.as_bytes());
+        self.add("SSL_CLIENT_M_SERIAL", client.serial.to_ascii_uppercase().as_bytes());
         self.add("SSL_CLIENT_FINGERPRINT", client.fingerprint.as_bytes());
     }
 
@@ -106,8 +106,9 @@ impl Environment {
         all.add("SERVER_PROTOCOL", request.head.version.as_str().as_bytes());
         all.add("REQUEST_METHOD", request.method_token());
         all.add_uri(request);
-        all.add("REQUEST_SCHEME", request.scheme().as_str().as_bytes());
-        if request.is_secure() {
+        let scheme = if request.is_secure() { Scheme::Https } else { request.scheme() };
+        all.add("REQUEST_SCHEME", scheme.as_str().as_bytes());
+        if scheme == Scheme::Https {
             all.add("HTTPS", b"on");
         }
         if let Some(secured) = request.secured() {
@@ -116,10 +117,7 @@ impl Environment {
         all.add("QUERY_STRING", request.query());
         let host = request.host();
         all.add("SERVER_NAME", if host.is_empty() { b"localhost" } else { host });
-        all.add(
-            "SERVER_PORT",
-            port(request.authority()).unwrap_or(request.scheme().port().as_bytes()),
-        );
+        all.add("SERVER_PORT", port(request.authority()).unwrap_or(scheme.port().as_bytes()));
         all.add_shown("REMOTE_ADDR", &request.client());
         all.add_shown("REMOTE_HOST", &request.client());
         all.add("REQUEST_ID", id.as_bytes());
@@ -278,7 +276,7 @@ fn port(host: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
     use flyball_http::scan::parse_head;
-    use flyball_http::{ClientCertificate, Head, Limits, Scheme};
+    use flyball_http::{ClientCertificate, Head, Limits};
     use std::sync::Arc;
 
     fn of(head: &str) -> Vec<(String, String)> {
@@ -337,18 +335,29 @@ mod tests {
         };
         assert!(!is_on(&head));
         head.scheme = Scheme::Https;
-        let client = ClientCertificate { subject: "CN=a".into(), ..Default::default() };
+        let (subject, serial) = ("CN=a".into(), "0a1f".into());
+        let client = ClientCertificate { subject, serial, ..Default::default() };
         let secured = Secured { version: "TLSv1.3", client: Some(client), ..Secured::default() };
         head.secured = Some(Arc::new(secured));
         assert!(is_on(&head));
         let all = Environment::of(&head.request(HEAD), "1-2", None);
-        for pair in [("SSL_PROTOCOL", "TLSv1.3"), ("SSL_CLIENT_S_DN", "CN=a")] {
+        for pair in [
+            ("SSL_PROTOCOL", "TLSv1.3"),
+            ("SSL_CLIENT_S_DN", "CN=a"),
+            ("SSL_CLIENT_M_SERIAL", "0A1F"),
+            ("REQUEST_SCHEME", "https"),
+            ("SERVER_PORT", "443"),
+        ] {
             let (name, value) = (pair.0.as_bytes(), pair.1.as_bytes());
             assert!(all.iter().any(|one| one == (name, value)), "{pair:?}");
         }
         assert!(all.iter().all(|(name, _)| is_of_request(name)));
         (head.scheme, head.came_by_https) = (Scheme::Http, true);
         assert!(is_on(&head));
+        let all = Environment::of(&head.request(HEAD), "1-2", None);
+        for (name, told) in [(&b"REQUEST_SCHEME"[..], &b"https"[..]), (b"SERVER_PORT", b"443")] {
+            assert!(all.iter().any(|one| one == (name, told)), "by a proxy that is trusted");
+        }
     }
 
     #[test]

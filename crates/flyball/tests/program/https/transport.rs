@@ -121,3 +121,35 @@ fn what_was_agreed_on_is_logged_counted_and_told_to_programs() {
     );
     server.assert_sound();
 }
+
+#[test]
+fn certificates_of_one_name_are_told_apart_and_one_that_two_sites_have_is_told_once() {
+    let authority = Authority::new();
+    ["one.pem", "two.pem"].map(|file| authority.issue(file, &["a.test"]));
+    std::fs::copy(authority.path("one.pem"), authority.path("copy.pem")).unwrap();
+    let table = |file: &str| {
+        let file = authority.path(file);
+        format!("[[site.certificates]]\nchain = {file:?}\nkey = {file:?}\n")
+    };
+    let (one, two) = (table("one.pem"), table("two.pem"));
+    let root = authority.path("root");
+    let config = format!(
+        "admin = \"127.0.0.1:0\"\n[[site]]\nhosts = [\"a.test\"]\nroot = {root:?}\n{one}{two}{}",
+        authority.site("\"b.test\"", "copy.pem", "")
+    );
+    let server = authority.start(&config);
+    let metrics =
+        Client::connect(server.admin()).ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let text = metrics.text().to_owned();
+    let samples = text.lines().filter_map(|line| {
+        line.strip_prefix("flyball_certificate_holds_seconds")?.rsplit_once(' ')
+    });
+    let mut labels: Vec<&str> = samples.map(|(labels, _)| labels).collect();
+    let told = labels.len();
+    labels.sort_unstable();
+    labels.dedup();
+    assert_eq!((labels.len(), told), (2, 2), "{labels:?}");
+    assert!(labels.iter().all(|labels| labels.contains("key=\"ECDSA\"")), "{labels:?}");
+    assert!(server.status().contains("\"serial\": \""), "{}", server.status());
+    server.assert_sound();
+}
