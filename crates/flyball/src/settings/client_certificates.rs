@@ -11,8 +11,8 @@ const CA: &str = "tls.client-ca";
 const AUTH: &str = "tls.client-auth";
 const CRL: &str = "tls.client-crl";
 
-const CLEAR: &str = "no address of `listen` speaks TLS, so no client shows a certificate and all are \
-                     served; add one with https:// before it";
+const CLEAR: &str = "no address of `listen` speaks TLS, so no client shows a certificate and all \
+                     are served; add one with https:// before it";
 
 /// What is wrong in the table of a site.
 pub(super) fn faults(
@@ -27,13 +27,13 @@ pub(super) fn faults(
         why: why.to_owned(),
         origin: origins.get(key).unwrap_or(table).clone(),
     };
-    let clients = &site.tls.clients;
+    let (clients, is_own) = (&site.tls.clients, origins.get(CA).is_some());
     if clients.ca.is_none() {
-        let written = [(AUTH, true), (CRL, clients.crl.is_some())];
+        // Who says `off` beside them knows.
+        let written = [(AUTH, !is_own), (CRL, !is_own && clients.crl.is_some())];
         let written = written.into_iter().filter(|(key, says)| *says && origins.get(key).is_some());
         return written.map(|(key, _)| error(key, &alone("site."))).collect();
     }
-    let is_own = origins.get(CA).is_some();
     if !settings.listen.iter().any(|listen| listen.tls) {
         return is_own.then(|| error(CA, CLEAR)).into_iter().collect();
     }
@@ -61,7 +61,8 @@ pub(super) fn faults_of_server(settings: &Settings, origins: &Origins) -> Vec<Se
         let is_clear = !settings.listen.iter().any(|listen| listen.tls);
         return is_clear.then(|| error(CA, CLEAR.to_owned())).flatten().into_iter().collect();
     }
-    if settings.sites.iter().any(|site| site.tls.clients.ca.is_some()) {
+    let is_off = origins.get(CA).is_some();
+    if is_off || settings.sites.iter().any(|site| site.tls.clients.ca.is_some()) {
         return Vec::new();
     }
     let written = [(AUTH, true), (CRL, clients.crl.is_some())];

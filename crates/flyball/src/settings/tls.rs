@@ -120,7 +120,8 @@ pub(super) const ROWS: &[Setting] = &[
         default: Some("1min"),
         doc: "How often the server looks for renewed certificates, in all",
         more: "A pair that is right is used for the next handshake, without a reload. One whose \
-               key does not belong to the certificate changes nothing, and is told once.",
+               key does not belong to the certificate changes nothing, and is told once. The same \
+               holds for `client-ca` and `client-crl`.",
         ..Setting::ROW
     },
 ];
@@ -205,7 +206,8 @@ macro_rules! clients {
             default: Some("off"),
             doc: "File of the authorities whose certificates clients show, in PEM",
             more: concat!(
-                "The handshake fails for other certificates. Sessions are not resumed then. ",
+                "The handshake fails for other certificates. Sessions are not resumed then. It is \
+                 an error where no address speaks TLS, or for a site without a certificate. ",
                 $more
             ),
             source: "RFC 8446 section 4.3.2",
@@ -222,7 +224,11 @@ macro_rules! clients {
             },
             default: Some("required"),
             doc: "Whether a client without a certificate is refused, by `client-ca`",
-            more: concat!("With `optional`, programs see who has shown one. ", $more),
+            more: concat!(
+                "With `optional` a client may show none, and programs see who has shown one; one \
+                 that is not right is refused all the same. Without `client-ca` it is an error. ",
+                $more
+            ),
             ..Setting::ROW
         };
         const $crl: Setting<$target> = Setting {
@@ -234,7 +240,8 @@ macro_rules! clients {
             doc: "File of lists of certificates that are revoked, in PEM",
             more: concat!(
                 "Only certificates of clients themselves are looked up there. If it is given, it \
-                 must hold the list of every authority that issues them. ",
+                 must hold the list of every authority that issues them; one whose time is over \
+                 lets none of them in. Without `client-ca` it is an error. ",
                 $more
             ),
             source: "RFC 5280 section 5",

@@ -16,37 +16,33 @@ fn a_rule_about_certificates_that_asks_no_client_for_one_is_refused() {
         let root = authority.path("root");
         format!("[[site]]\nroot = {root:?}\ncertificate = \"none\"\n{line}\n")
     };
-    let secure = "listen = [\"127.0.0.1:0\", \"https://127.0.0.1:0\"]\n";
-    let clear = "listen = [\"127.0.0.1:0\"]\n";
     let lone = "asks no client for a certificate without";
     let never = "no address of `listen` speaks TLS";
-    for (text, key, why) in [
+    for (is_secure, text, key, why) in [
+        (true, own("tls.client-auth = \"required\""), "site.tls.client-auth", lone),
+        (true, own(&format!("tls.{of_crl}")), "site.tls.client-crl", lone),
+        (true, format!("[tls]\n{of_crl}\n{}", own("")), "tls.client-crl", lone),
+        (true, format!("[tls]\nclient-auth = \"optional\"\n{}", own("")), "tls.client-auth", lone),
+        (false, own(&format!("tls.{of_ca}")), "site.tls.client-ca", never),
+        (false, format!("[tls]\n{of_ca}\n{}", own("")), "tls.client-ca", never),
         (
-            format!("{secure}{}", own("tls.client-auth = \"required\"")),
-            "site.tls.client-auth",
-            lone,
-        ),
-        (format!("{secure}{}", own(&format!("tls.{of_crl}"))), "site.tls.client-crl", lone),
-        (format!("{secure}[tls]\n{of_crl}\n{}", own("")), "tls.client-crl", lone),
-        (
-            format!("{secure}[tls]\nclient-auth = \"optional\"\n{}", own("")),
-            "tls.client-auth",
-            lone,
-        ),
-        (format!("{clear}{}", own(&format!("tls.{of_ca}"))), "site.tls.client-ca", never),
-        (format!("{clear}[tls]\n{of_ca}\n{}", own("")), "tls.client-ca", never),
-        (
-            format!("{secure}{}{}", own(""), none(&format!("tls.{of_ca}"))),
+            true,
+            own("") + &none(&format!("tls.{of_ca}")),
             "site.tls.client-ca",
             "served in the clear to all",
         ),
         (
-            format!("{secure}[tls]\n{of_ca}\n{}{}", own(""), none("")),
+            true,
+            format!("[tls]\n{of_ca}\n{}{}", own(""), none("")),
             "site.certificate",
             "which they cannot in the clear",
         ),
     ] {
-        let Err(refused) = Launch::config(&text).start() else { panic!("it starts:\n{text}") };
+        let started = match is_secure {
+            true => authority.launch(&text),
+            false => Launch::config(&text).start(),
+        };
+        let Err(refused) = started else { panic!("it starts:\n{text}") };
         let errors = &refused.errors;
         assert!(errors.contains(&format!(" {key}: ")) && errors.contains(why), "{errors}\n{text}");
     }
@@ -61,7 +57,7 @@ fn settings_of_tls_without_an_address_that_speaks_it_are_warnings() {
     authority.issue("a.pem", &["a.test"]);
     let lines = "minimum = \"1.3\"\nunknown-name = \"reject\"\nhsts = \"1h\"\ntickets = \"off\"\n\
                  watch = \"1s\"\n";
-    let text = format!("listen = [\"127.0.0.1:0\"]\n[tls]\n{lines}");
+    let text = format!("[tls]\n{lines}");
     let text = text + &authority.site("\"a.test\"", "a.pem", "");
     let server = Launch::config(text).start().expect("it starts");
     for key in ["tls.minimum", "tls.unknown-name", "tls.hsts", "tls.tickets", "tls.watch"] {
