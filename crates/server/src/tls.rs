@@ -52,10 +52,10 @@ pub(crate) struct Tls {
     renewed: Vec<(usize, Pair)>,
     /// Whose certificates clients show, by their numbers.
     clients: Vec<Clients>,
-    /// Those that were renewed since.
-    renewed_clients: Vec<ClientAuth>,
     /// Files that no client may have, as workers were told last.
     secrets: Vec<[u64; 2]>,
+    /// Why that could not be looked at, as it was said last.
+    said: Option<String>,
     /// What is renewed is left there for workers.
     letterbox: Arc<Letterbox>,
     /// When to look again, in monotonic milliseconds.
@@ -113,8 +113,8 @@ impl Tls {
             files,
             renewed: Vec::new(),
             clients,
-            renewed_clients: Vec::new(),
             secrets: Vec::new(),
+            said: None,
             letterbox,
             look_ms: 0,
             warnings,
@@ -200,7 +200,7 @@ impl Tls {
                 roots: self.roots.all.clone(),
                 pairs: self.renewed.clone(),
                 secrets: self.secrets.clone(),
-                clients: self.renewed_clients.clone(),
+                clients: self.clients.iter().map(|clients| clients.auth.clone()).collect(),
             };
             if let Err(error) = self.letterbox.leave(&bundle.to_bytes()) {
                 seen.troubles.push(format!("certificates cannot be handed to workers: {error}"));
@@ -216,11 +216,7 @@ impl Tls {
             let looked = if is_watched { clients.look(now_s) } else { None };
             match looked {
                 None => {}
-                Some(Ok((next, news))) => {
-                    seen.news.push(news);
-                    self.renewed_clients.retain(|known| known.number() != next.number());
-                    self.renewed_clients.push(next);
-                }
+                Some(Ok(news)) => seen.news.push(news),
                 Some(Err(why)) => seen.troubles.push(why),
             }
             seen.troubles.extend(clients.look_at_time(now_s));
@@ -230,13 +226,17 @@ impl Tls {
     /// Looks which files the sites keep from clients; whether workers do not know all of them.
     fn keep(&mut self, sites: &Sites, seen: &mut Seen) -> bool {
         match sites.secrets_now() {
-            Ok(now) if now != self.secrets => {
+            Ok(now) => {
+                self.said = None;
+                let has_changed = now != self.secrets;
                 self.secrets = now;
-                true
+                has_changed
             }
-            Ok(_) => false,
             Err(error) => {
-                seen.troubles.push(error.to_string());
+                let why = error.to_string();
+                let is_new = self.said.as_ref() != Some(&why);
+                seen.troubles.extend(is_new.then(|| why.clone()));
+                self.said = Some(why);
                 false
             }
         }

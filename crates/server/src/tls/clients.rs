@@ -60,9 +60,9 @@ impl Clients {
         why
     }
 
-    /// What is there now, if it is another than at the last look; why it cannot be used, if that
-    /// was not said yet. Blocks on the disk.
-    pub(super) fn look(&mut self, now_s: u64) -> Option<Result<(ClientAuth, String), String>> {
+    /// Takes over what is there now, if it is another than at the last look, and says so; why it
+    /// cannot be used, if that was not said yet. Blocks on the disk.
+    pub(super) fn look(&mut self, now_s: u64) -> Option<Result<String, String>> {
         let versions = versions(&self.files);
         let is_there = self.files.crl.is_none() || versions[1].is_some();
         // A file that is gone for a moment is about to be replaced.
@@ -81,10 +81,10 @@ impl Clients {
         });
         match read {
             Ok(next) => {
-                (self.auth, self.said, self.has_said_over) = (next.clone(), None, false);
+                (self.auth, self.said, self.has_said_over) = (next, None, false);
                 let crl = self.files.crl.iter().map(|crl| format!(" with {}", crl.display()));
                 let what = format!("{}{}", ca.display(), crl.collect::<String>());
-                Some(Ok((next, format!("{what}, by which clients are let in, is in use"))))
+                Some(Ok(format!("{what}, by which clients are let in, is in use")))
             }
             Err(why) => {
                 let why = format!("what clients are let in by stays: {why}");
