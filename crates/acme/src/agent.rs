@@ -4,6 +4,7 @@ mod account;
 mod certificates;
 mod challenges;
 mod channel;
+mod confine;
 mod entry;
 mod fault;
 mod https;
@@ -18,7 +19,7 @@ mod time;
 pub use certificates::{About, Kept, import, kept};
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::time::Duration;
 
 use flyball_sys::error_log::Level;
@@ -39,6 +40,7 @@ use crate::agent::schedule::Due;
 use crate::agent::storage::{Shelf, Storage};
 use crate::configuration::{Authority, Configuration, Kind};
 use crate::messages::{Challenge, FromAgent, Status, ToAgent};
+use crate::names::Name;
 
 /// Between two looks at the storage, in seconds: another agent may have written there.
 const CHECK_EVERY: u64 = 600;
@@ -52,9 +54,6 @@ const RELAYED_MAX: usize = 256;
 /// After an authority could not be asked for advice, in seconds.
 const ADVICE_PAUSE: u64 = 3_600;
 
-/// For the first message.
-const FIRST_MS_MAX: u64 = 60_000;
-
 /// Begins the files of rehearsals, and no name.
 const REHEARSAL: &str = "_rehearsal.";
 
@@ -65,13 +64,19 @@ const REHEARSAL: &str = "_rehearsal.";
 pub fn run(input: impl Read + Send + 'static, output: impl Write + 'static) -> Result<(), String> {
     // It holds keys.
     hide_memory().map_err(|error| error.to_string())?;
-    let mut channel = Channel::new(input, output);
-    let configuration = match channel.next(Duration::from_millis(FIRST_MS_MAX)) {
-        Ok(Some(ToAgent::Configure(configuration))) => configuration,
-        Ok(_) => return Err("the first message must be `configure`".into()),
-        Err(Gone(why)) => return Err(why),
+    let mut input = BufReader::new(input);
+    // Rights are given up while there is one thread.
+    let configuration = match channel::read_message(&mut input, &mut Vec::new()) {
+        Some(Ok(ToAgent::Configure(configuration))) => configuration,
+        Some(Err(why)) => return Err(why),
+        _ => return Err("the first message must be `configure`".into()),
     };
-    let mut agent = Agent::new(*configuration, channel)?;
+    let names = configuration.check()?;
+    let root = &configuration.storage;
+    let storage = Storage::open(root).map_err(|error| format!("{}: {error}", root.display()))?;
+    confine::confine(&configuration).map_err(|error| error.to_string())?;
+    let channel = Channel::new(input, output);
+    let mut agent = Agent::new(*configuration, names, storage, channel);
     loop {
         let wait = match agent.turn() {
             Ok(wait) => wait,
@@ -117,13 +122,14 @@ struct Connection {
 }
 
 impl Agent {
-    fn new(configuration: Configuration, channel: Channel) -> Result<Agent, String> {
-        let names = configuration.check()?;
-        let root = &configuration.storage;
-        let storage =
-            Storage::open(root).map_err(|error| format!("{}: {error}", root.display()))?;
+    fn new(
+        configuration: Configuration,
+        names: Vec<Vec<Name>>,
+        storage: Storage,
+        channel: Channel,
+    ) -> Agent {
         let entries = names.into_iter().map(|names| Entry::new(names, &storage)).collect();
-        Ok(Agent {
+        Agent {
             configuration,
             storage,
             channel,
@@ -136,12 +142,13 @@ impl Agent {
             check_at: 0,
             order_at: 0,
             advice_at: 0,
-        })
+        }
     }
 
     fn take(&mut self, message: ToAgent) -> Result<(), String> {
         match message {
-            ToAgent::Configure(configuration) => self.configure(*configuration)?,
+            // It has given up what another configuration may need.
+            ToAgent::Configure(_) => return Err("it is configured already".into()),
             ToAgent::Renew { name } => match self.named(&name) {
                 Some(at) => self.entries[at].ask_for(&self.storage),
                 None => say!(Level::Warn, "acme: no certificate has the name {name}"),
@@ -154,25 +161,6 @@ impl Agent {
             ToAgent::ChallengeStands { .. } | ToAgent::ChallengeFails { .. } => {}
         }
         self.order_at = 0;
-        Ok(())
-    }
-
-    /// Another configuration; a wrong one changes nothing.
-    fn configure(&mut self, configuration: Configuration) -> Result<(), String> {
-        let names = match configuration.check() {
-            Ok(names) => names,
-            Err(why) => {
-                say!(Level::Error, "acme: the configuration is not used: {why}");
-                return Ok(());
-            }
-        };
-        let root = &configuration.storage;
-        self.storage =
-            Storage::open(root).map_err(|error| format!("{}: {error}", root.display()))?;
-        self.entries = names.into_iter().map(|names| Entry::new(names, &self.storage)).collect();
-        self.connections.clear();
-        self.configuration = configuration;
-        (self.check_at, self.advice_at) = (0, 0);
         Ok(())
     }
 

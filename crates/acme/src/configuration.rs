@@ -41,6 +41,9 @@ pub struct Configuration {
     /// `clear NAME VALUE` behind them, and ends with 0 when the record can be seen.
     #[serde(default)]
     pub dns_hook: Vec<String>,
+    /// Whether it gives up what it does not need: files but for the storage, and system calls.
+    #[serde(default = "yes")]
+    pub confines: bool,
     /// The names of each certificate.
     pub certificates: Vec<Vec<String>>,
 }
@@ -90,11 +93,53 @@ pub enum Kind {
     Dns01,
 }
 
+fn yes() -> bool {
+    true
+}
+
 fn both() -> Vec<Kind> {
     vec![Kind::TlsAlpn01, Kind::Http01]
 }
 
+impl Kind {
+    /// All of them, by their names.
+    const ALL: [(&str, Kind); 3] =
+        [("tls-alpn-01", Kind::TlsAlpn01), ("http-01", Kind::Http01), ("dns-01", Kind::Dns01)];
+
+    /// That of this name.
+    pub fn named(name: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find_map(|(known, kind)| (known == name).then_some(kind))
+    }
+}
+
+/// Whether a text names a directory: by its name or its URL.
+pub fn is_directory(text: &str) -> bool {
+    KNOWN.iter().any(|(name, _)| *name == text)
+        || text.strip_prefix("https://").is_some_and(|rest| !rest.is_empty())
+}
+
 impl Authority {
+    /// One that is known by what this machine trusts.
+    pub fn new(directory: &str) -> Authority {
+        Authority {
+            directory: directory.to_owned(),
+            staging: None,
+            roots: None,
+            profile: None,
+            external: None,
+        }
+    }
+
+    /// Whether it is Let's Encrypt, which knows nothing of accounts elsewhere.
+    pub fn is_lets_encrypt(&self) -> bool {
+        ["letsencrypt", "letsencrypt-staging"].into_iter().any(|known| url(known) == self.url())
+    }
+
+    /// The URLs of its directory and of that for rehearsals.
+    pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.url()).chain(self.rehearsal())
+    }
+
     /// The URL of its directory.
     pub(crate) fn url(&self) -> &str {
         url(&self.directory)
@@ -117,11 +162,7 @@ impl Configuration {
     /// # Errors
     /// What is wrong.
     pub fn check(&self) -> Result<Vec<Vec<Name>>, String> {
-        let directories = self
-            .authorities
-            .iter()
-            .flat_map(|authority| std::iter::once(authority.url()).chain(authority.rehearsal()));
-        for directory in directories {
+        for directory in self.authorities.iter().flat_map(Authority::urls) {
             if !directory.starts_with("https://") {
                 return Err(format!("{directory:?} is not the https URL of a directory"));
             }

@@ -13,10 +13,12 @@
 #[cfg(feature = "agent")]
 mod agent;
 mod configuration;
+mod files;
 pub mod messages;
 mod names;
 
 #[cfg(feature = "agent")]
 pub use agent::{About, Kept, import, kept, run};
-pub use configuration::{Authority, Configuration, External, Kind};
+pub use configuration::{Authority, Configuration, External, Kind, is_directory};
+pub use files::certificate_path;
 pub use names::Name;

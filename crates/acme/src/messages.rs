@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! master                                          agent
-//!   |---{"configure": {...}}----------------------->|   first, and again after a reload
+//!   |---{"configure": {...}}----------------------->|   first, and once
 //!   |<--{"certificate": {"names": .., "path": ..}}--|   what the storage has already
 //!   |<--{"status": [..]}----------------------------|   of all, then of those that change
 //!   |<--{"challenge-set": {"id": 1, ..}}------------|
@@ -29,7 +29,8 @@ pub const MESSAGE_MAX: usize = 4 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToAgent {
-    /// What to do from now on. Certificates that are no longer named stay in the storage.
+    /// What to do. An agent that is to do something else is ended, and another started:
+    /// certificates that are no longer named stay in the storage.
     Configure(Box<Configuration>),
     /// All workers answer the challenge of this number.
     ChallengeStands {

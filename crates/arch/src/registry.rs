@@ -122,9 +122,14 @@ mod tests {
         let processes = Settings { helper_kind: HelperKind::Process, ..Settings::default() };
         let forking = ["shared-symped", "amped", "knot-c", "knot-a"];
         assert_eq!(with(Calls::Processes, &processes), forking);
-        for group in
-            [Calls::Append, Calls::Connect, Calls::ConnectUnix, Calls::Locks, Calls::Timers]
-        {
+        for group in [
+            Calls::Agent,
+            Calls::Append,
+            Calls::Connect,
+            Calls::ConnectUnix,
+            Calls::Locks,
+            Calls::Timers,
+        ] {
             assert!(with(group, &processes).is_empty(), "{group:?}");
         }
     }

@@ -1,6 +1,6 @@
 //! What changes of TLS while a worker runs: certificates that were renewed, the keys of tickets,
-//! which files they are in, and the time. The master leaves it in memory that is shared, and each
-//! process looks when it reads the clock.
+//! which files they are in, what authorities are answered, and the time. The master leaves it in
+//! memory that is shared, and each process looks when it reads the clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -44,8 +44,9 @@ impl Renewals {
         }
         let text = self.reader.text().unwrap_or_default();
         match Bundle::from_bytes(&text) {
-            Some(bundle) => {
+            Some(mut bundle) => {
                 self.sites.keep_from_clients(&bundle.secrets);
+                self.sites.answer_challenges(std::mem::take(&mut bundle.answers));
                 self.config.take(bundle);
             }
             None => self.taken.store(before, Relaxed),

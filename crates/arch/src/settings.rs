@@ -1,5 +1,6 @@
 //! The settings of a running server: validated once, frozen before the first fork.
 
+mod acme;
 mod experiment;
 mod sandbox;
 mod tls;
@@ -16,6 +17,7 @@ use flyball_sys::net::Address;
 use flyball_sys::process;
 use flyball_sys::uring::Features;
 
+pub use acme::AcmeSettings;
 pub(crate) use experiment::ACCEPT_LOCK;
 pub use experiment::{CloseAfter, Experiment, LoopHabits};
 pub use flyball_conn::{ClientAddress, ClientSettings};

@@ -37,7 +37,7 @@ use snapshot::Snapshot;
 use visit::Visit;
 
 use crate::control::{self, Command, Reply};
-use crate::tls::InUse;
+use crate::tls::Told;
 
 /// Connections at a time: as many as a few browsers open ahead. The oldest makes room.
 const VISITS_MAX: usize = 16;
@@ -60,8 +60,8 @@ pub(crate) struct Admin {
     pub(crate) listeners: Vec<Arc<OwnedFd>>,
     pub(crate) started_ms: u64,
     pub(crate) master: i32,
-    /// The certificates in use.
-    pub(crate) certificates: Vec<InUse>,
+    /// The certificates of the sites.
+    pub(crate) certificates: Vec<Told>,
 }
 
 /// The hosts that an admin process answers to on this socket; `None` is any. A page that has its

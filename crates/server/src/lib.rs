@@ -7,7 +7,9 @@
 // What a client wrote is escaped in one place, the error log.
 #![deny(clippy::print_stderr)]
 
+mod acme;
 mod admin;
+mod agent;
 mod configuration;
 pub mod control;
 pub mod explain;

@@ -101,6 +101,8 @@ pub(crate) enum Part<'a> {
     Log(&'a [&'a Path]),
     /// Starts programs, as the user that workers are.
     Spawner,
+    /// Becomes the agent that gets certificates, which gives up the rest itself.
+    Agent,
 }
 
 /// What was found out before the first fork.
@@ -156,6 +158,11 @@ impl Confinement {
     /// The name of the user that workers become, if it is another.
     pub(crate) fn user(&self) -> Option<&str> {
         self.identity.as_ref().map(|identity| identity.name.as_str())
+    }
+
+    /// Who workers become, if it is another.
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
     }
 
     /// Tries in a process of its own whether workers can become who they shall be.
@@ -262,7 +269,7 @@ impl Confinement {
                 Sandbox { identity, grants: Some(&grants), calls: Some(calls), ..base }.apply()
             }
             // What programs do is theirs to say, but for whom they do it as.
-            Part::Spawner => base.apply(),
+            Part::Spawner | Part::Agent => base.apply(),
             Part::Log(paths) => {
                 let places: Vec<(&Path, Option<Place>)> =
                     paths.iter().map(|path| (*path, Place::of(path).ok())).collect();

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use flyball_acme::Configuration as Acme;
 use flyball_arch::Architecture;
 use flyball_arch::descriptors::bound_files;
 use flyball_arch::settings::{AdminAddress, Listen, RunningSettings, Settings};
@@ -20,7 +21,7 @@ use crate::listening::{Listening, explain};
 use crate::sandbox::Confinement;
 use crate::spawner::Spawner;
 use crate::tls::{Roots, Tls};
-use crate::{spool, surroundings, warnings};
+use crate::{acme, spool, surroundings, warnings};
 
 /// A server that is bound and may be run.
 #[derive(Debug)]
@@ -51,6 +52,8 @@ pub(crate) struct Setup {
     pub(crate) confinement: Confinement,
     /// What is spoken by where an address speaks TLS, if any does.
     pub(crate) tls: Option<Tls>,
+    /// What the agent that gets certificates is to do, if one is needed.
+    pub(crate) acme: Option<Arc<Acme>>,
 }
 
 impl Setup {
@@ -75,6 +78,7 @@ impl Setup {
         }
         let confinement = Confinement::new(architecture, &settings)?;
         confinement.check()?;
+        let acme = acme::configuration(&settings)?.map(Arc::new);
         let tls = Tls::open(&settings, roots)?;
         let mut sites = open_sites(earlier, &settings, &confinement)?;
         spool::open(&settings, &confinement, &mut sites);
@@ -92,6 +96,7 @@ impl Setup {
             appender: appender.map(Arc::new),
             confinement,
             tls,
+            acme,
         })
     }
 
@@ -176,6 +181,7 @@ impl Server {
         confinement.check()?;
         let mut sites = open_sites(Earlier::Nothing, &settings, &confinement)?;
         spool::open(&settings, &confinement, &mut sites);
+        acme::configuration(&settings)?;
         let tls = Tls::open(&settings, &Roots::default())?;
         let lacks = surroundings::lacks(&settings);
         let mut warnings: Vec<String> =

@@ -7,6 +7,7 @@
 //! old one leaves the listening sockets, connections wait in the accept queue for a moment, and
 //! the new one takes them while the old one finishes what it has.
 
+mod agent;
 mod certificates;
 mod change;
 mod children;
@@ -39,6 +40,7 @@ use generations::{Generation, blocks_for};
 use roots::RootWatch;
 use upgrade::{READY_AFTER_MS, Upgrade};
 
+use crate::agent::Agent;
 use crate::server::{Server, Setup};
 use crate::tls::Tls;
 
@@ -54,6 +56,7 @@ const ENTERED_LOOK_MS: u64 = 20;
 const SIGNALS: u64 = 0;
 const COMMANDS: u64 = 1;
 const HANDOVER: u64 = 2;
+const AGENT: u64 = 3;
 
 impl Server {
     /// Serves until SIGTERM or SIGINT, then drains. Blocks. False when workers had to be killed;
@@ -75,8 +78,7 @@ pub(crate) struct Master {
     shared: Arc<SharedState>,
     started_ms: u64,
     signals: Signals,
-    /// Where the admin process sends commands.
-    commands: Option<Channel>,
+    ways: Ways,
     mechanism: Box<dyn Readiness>,
     /// What has to be done about what happened.
     due: Due,
@@ -91,6 +93,15 @@ pub(crate) struct Master {
     /// What a generation that is beginning takes the place of.
     replaced: Option<Setup>,
     root_watch: RootWatch,
+}
+
+/// Ways to children that tell the master something.
+#[derive(Default)]
+struct Ways {
+    /// Where the admin process sends commands.
+    commands: Option<Channel>,
+    /// What gets certificates, while it runs.
+    agent: Option<Agent>,
 }
 
 /// What the master has seen and not acted on yet.
@@ -149,7 +160,7 @@ impl Master {
             shared,
             started_ms,
             signals,
-            commands: None,
+            ways: Ways::default(),
             mechanism,
             due: Due::default(),
             notifier: Notifier::of_process(),
@@ -169,6 +180,7 @@ impl Master {
         // The first to start and the last to end.
         self.change_log()?;
         self.change_spawner()?;
+        self.begin_agent();
         self.begin_generation()?;
         self.renew_admin()?;
         let mut events = Vec::new();
@@ -188,6 +200,9 @@ impl Master {
             }
             if events.iter().any(|event| event.token == COMMANDS) {
                 self.obey();
+            }
+            if events.iter().any(|event| event.token == AGENT) {
+                self.hear_agent();
             }
             if events.iter().any(|event| event.token == HANDOVER) && self.hear_new_master() {
                 self.hand_over();

@@ -2,29 +2,32 @@
 //! sessions of all workers go by.
 
 mod clients;
+mod files;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use flyball_acme::messages::Status;
 use flyball_arch::Renewals;
 use flyball_arch::settings::{Settings, TicketKeys};
 use flyball_site::hosts::Hosts;
-use flyball_site::{CertificateFiles, SiteSettings, Sites};
+use flyball_site::{CertificateFiles, CertificateSource, SiteSettings, Sites};
 use flyball_sys::letterbox::Letterbox;
 use flyball_sys::net::Address;
-use flyball_sys::secret_file::{self, SecretFile, Version};
+use flyball_sys::secret_file::{self, SecretFile};
 use flyball_sys::{clock, random, sealed};
 use flyball_tls::{
     Bundle, ClientAuth, Config, Pair, Policy, ROOT_BYTES, Root, Site, Tickets, Unknown,
 };
 
 use clients::Clients;
+pub(crate) use files::{FILE_BYTES_MAX, Source, Told};
+use files::{Files, expiry, read_pair};
 
-/// Longest file of a chain, a key, authorities or lists, in bytes.
-const FILE_BYTES_MAX: u64 = 16 << 20;
+use crate::acme;
 
 /// Fewest bytes of a file that keys of tickets come from.
 const TICKET_BYTES_MIN: usize = 32;
@@ -56,12 +59,21 @@ pub(crate) struct Tls {
     secrets: Vec<[u64; 2]>,
     /// Why that could not be looked at, as it was said last.
     said: Option<String>,
+    /// What authorities are shown and answered.
+    challenges: Challenges,
     /// What is renewed is left there for workers.
     letterbox: Arc<Letterbox>,
     /// When to look again, in monotonic milliseconds.
     look_ms: u64,
     /// What the operator should know.
     warnings: Vec<String>,
+}
+
+/// What authorities are shown by name (RFC 8737), and answered by token (RFC 8555, section 8.3).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Challenges {
+    pub(crate) shown: Vec<(String, Pair)>,
+    pub(crate) answers: Vec<(String, String)>,
 }
 
 /// The roots of tickets.
@@ -92,6 +104,14 @@ impl Tls {
         let now_s = clock::unix_ms() / 1_000;
         let Reader { pairs, files, mut clients, mut warnings, .. } = reader;
         for (pair, files) in pairs.iter().zip(&files) {
+            let Some(pair) = pair else {
+                let name = files.told().names.join(", ");
+                warnings.push(format!(
+                    "there is no certificate for {name} yet; until there is one, handshakes for \
+                     it fail"
+                ));
+                continue;
+            };
             warnings.extend(expiry(pair, now_s).map(|why| files.blame(&why)));
         }
         warnings.extend(clients.iter_mut().filter_map(|clients| clients.warning(now_s)));
@@ -115,6 +135,7 @@ impl Tls {
             clients,
             secrets: Vec::new(),
             said: None,
+            challenges: Challenges::default(),
             letterbox,
             look_ms: 0,
             warnings,
@@ -155,11 +176,55 @@ impl Tls {
         Arc::new(Renewals::new(self.config.clone(), Arc::clone(sites), reader))
     }
 
-    /// The certificates in use, each once.
-    pub(crate) fn in_use(&self) -> Vec<InUse> {
+    /// What is told of the certificates, of each once. `statuses` is what the agent knows of those that it gets.
+    pub(crate) fn told(&self, statuses: &[Status]) -> Vec<Told> {
+        let told = |files: &Files| {
+            let mut told = files.told();
+            let of_agent = |status: &&Status| {
+                files.source == Source::Acme
+                    && status.names.first().is_some_and(|name| files.is_of(name))
+            };
+            if let Some(status) = statuses.iter().find(of_agent) {
+                told.renews_at_s = status.renews_at;
+                told.error = told.error.or_else(|| status.error.clone());
+            }
+            told
+        };
         let mut known = HashSet::new();
-        let all = self.files.iter().map(|files| &files.in_use);
-        all.filter(|one| known.insert((&one.issuer, &one.serial))).cloned().collect()
+        let is_new = |told: &Told| {
+            told.serial.is_empty() || known.insert((told.issuer.clone(), told.serial.clone()))
+        };
+        self.files.iter().map(told).filter(is_new).collect()
+    }
+
+    /// Has all workers answer authorities so, and no other way. A handshake that begins when this
+    /// has returned is answered by it.
+    ///
+    /// # Errors
+    /// When that cannot be handed to them.
+    pub(crate) fn challenge(&mut self, challenges: Challenges) -> Result<(), String> {
+        self.challenges = challenges;
+        self.hand_out()
+    }
+
+    /// The files are looked at as soon as possible.
+    pub(crate) fn look_soon(&mut self) {
+        self.look_ms = 0;
+    }
+
+    /// Leaves what has changed for all workers.
+    fn hand_out(&self) -> Result<(), String> {
+        let bundle = Bundle {
+            roots: self.roots.all.clone(),
+            pairs: self.renewed.clone(),
+            secrets: self.secrets.clone(),
+            clients: self.clients.iter().map(|clients| clients.auth.clone()).collect(),
+            challenges: self.challenges.shown.clone(),
+            answers: self.challenges.answers.clone(),
+        };
+        let left = self.letterbox.leave(&bundle.to_bytes());
+        self.config.take(bundle);
+        left.map_err(|error| format!("certificates cannot be handed to workers: {error}"))
     }
 
     /// When to look again, in monotonic milliseconds.
@@ -180,7 +245,10 @@ impl Tls {
         let mut seen = Seen::default();
         self.look_ms = now_ms + settings.tls.watch_ms.min(LOOK_MS_MAX);
         let is_watched = settings.tls.watch_ms != u64::MAX;
-        for (number, files) in self.files.iter_mut().enumerate().filter(|_| is_watched) {
+        for (number, files) in self.files.iter_mut().enumerate() {
+            if !is_watched && files.source == Source::Files {
+                continue;
+            }
             match files.look(now_s) {
                 None => {}
                 Some(Ok(pair)) => {
@@ -196,16 +264,7 @@ impl Tls {
         let has_turned = settings.tls.tickets == TicketKeys::Auto && self.roots.turn(now_s);
         let has_others = self.keep(sites, &mut seen);
         if !seen.news.is_empty() || has_turned || has_others {
-            let bundle = Bundle {
-                roots: self.roots.all.clone(),
-                pairs: self.renewed.clone(),
-                secrets: self.secrets.clone(),
-                clients: self.clients.iter().map(|clients| clients.auth.clone()).collect(),
-            };
-            if let Err(error) = self.letterbox.leave(&bundle.to_bytes()) {
-                seen.troubles.push(format!("certificates cannot be handed to workers: {error}"));
-            }
-            self.config.take(bundle);
+            seen.troubles.extend(self.hand_out().err());
         }
         seen
     }
@@ -240,40 +299,6 @@ impl Tls {
                 false
             }
         }
-    }
-}
-
-/// A certificate in use, as it is told.
-#[derive(Clone, Debug)]
-pub(crate) struct InUse {
-    /// The first of its names.
-    pub(crate) name: String,
-    /// Who issued it.
-    pub(crate) issuer: String,
-    /// The kind of its key, and its number: those of one name are told apart by them.
-    pub(crate) key: &'static str,
-    pub(crate) serial: String,
-    /// The last second in which it holds, since 1970.
-    pub(crate) not_after_s: u64,
-}
-
-impl InUse {
-    fn new(pair: &Pair) -> InUse {
-        let certificate = pair.certificate();
-        let address = || certificate.addresses.first().map(ToString::to_string);
-        let name = certificate.names.first().cloned().or_else(address);
-        InUse {
-            name: name.unwrap_or_else(|| certificate.subject.clone()),
-            issuer: certificate.issuer.clone(),
-            key: pair.key_kind(),
-            serial: certificate.serial.to_ascii_uppercase(),
-            not_after_s: certificate.not_after_s,
-        }
-    }
-
-    /// For how many seconds it holds; below zero since it has expired.
-    pub(crate) fn holds_s(&self, now_s: u64) -> i64 {
-        self.not_after_s.cast_signed().saturating_sub(now_s.cast_signed())
     }
 }
 
@@ -329,7 +354,8 @@ impl Roots {
 /// What is read, each file once.
 #[derive(Default)]
 struct Reader {
-    pairs: Vec<Pair>,
+    /// `None` where one is still to come.
+    pairs: Vec<Option<Pair>>,
     /// Where each pair was read.
     files: Vec<Files>,
     known: HashMap<(PathBuf, PathBuf), usize>,
@@ -337,77 +363,21 @@ struct Reader {
     warnings: Vec<String>,
 }
 
-/// Where a pair was read, and which files these were.
-#[derive(Clone, Debug)]
-struct Files {
-    names: CertificateFiles,
-    /// Those that were looked at last, whether they could be used or not.
-    versions: [Option<Version>; 2],
-    /// The certificate in use.
-    in_use: InUse,
-    /// What was said last of files that cannot be used.
-    said: Option<String>,
-}
-
-impl Files {
-    fn new(names: &CertificateFiles, pair: &Pair) -> Files {
-        let in_use = InUse::new(pair);
-        Files { names: names.clone(), versions: versions(names), in_use, said: None }
-    }
-
-    fn blame(&self, why: &str) -> String {
-        format!("{}{} {why}", self.names.written, self.names.chain.display())
-    }
-
-    fn shown(&self) -> String {
-        format!("the renewed certificate {}", self.names.chain.display())
-    }
-
-    /// The pair that is there now, if it is another than at the last look; why it cannot be used,
-    /// if that was not said yet.
-    fn look(&mut self, now_s: u64) -> Option<Result<Pair, String>> {
-        let versions = versions(&self.names);
-        // A file that is gone for a moment is about to be replaced.
-        if versions == self.versions || versions.contains(&None) {
-            return None;
-        }
-        let read = read_pair(&self.names).and_then(|(pair, _)| {
-            let is_worse = pair.certificate().not_after_s < now_s.min(self.in_use.not_after_s);
-            match expiry(&pair, now_s).filter(|_| is_worse) {
-                Some(why) => Err(self.blame(&why)),
-                None => Ok(pair),
-            }
-        });
-        // One that was replaced while it was read is looked at again.
-        self.versions = versions;
-        match read {
-            Ok(pair) => {
-                (self.in_use, self.said) = (InUse::new(&pair), None);
-                Some(Ok(pair))
-            }
-            Err(why) => {
-                let why = format!("the certificate in use stays: {why}");
-                (self.said.replace(why.clone()).as_ref() != Some(&why)).then_some(Err(why))
-            }
-        }
-    }
-}
-
-/// Which files the names lead to; `None` where there is none.
-fn versions(names: &CertificateFiles) -> [Option<Version>; 2] {
-    [&names.chain, &names.key].map(|path| Version::of(path).ok())
-}
-
 impl Reader {
     fn site(&mut self, site: &SiteSettings, settings: &Settings) -> Result<Site, String> {
-        let pairs = site.tls.certificates.iter().map(|files| self.pair(files));
-        let pairs = pairs.collect::<Result<_, _>>()?;
+        let pairs = match site.tls.source {
+            CertificateSource::Acme => vec![self.acme(site, settings)?],
+            _ => {
+                let pairs = site.tls.certificates.iter().map(|files| self.pair(files, site));
+                pairs.collect::<Result<_, _>>()?
+            }
+        };
         let clients = self.clients(site, settings)?;
         Ok(Site { pairs, policy: Policy { only_1_3: site.tls.only_1_3, clients } })
     }
 
     /// The number of a pair: the same for all sites that name the same files.
-    fn pair(&mut self, files: &CertificateFiles) -> Result<usize, String> {
+    fn pair(&mut self, files: &CertificateFiles, site: &SiteSettings) -> Result<usize, String> {
         let names = (files.chain.clone(), files.key.clone());
         if let Some(known) = self.known.get(&names) {
             return Ok(*known);
@@ -415,9 +385,30 @@ impl Reader {
         let (pair, warning) = read_pair(files)?;
         let number = self.pairs.len();
         self.known.insert(names, number);
-        self.files.push(Files::new(files, &pair));
-        self.pairs.push(pair);
+        self.files.push(Files::new(files, Source::Files, &site.hosts, Some(&pair)));
+        self.pairs.push(Some(pair));
         self.warnings.extend(warning);
+        Ok(number)
+    }
+
+    /// The number of a pair that the agent gets: what is in its storage, or nothing yet. What
+    /// cannot be used is told, and is as if it were not there: the agent orders another.
+    fn acme(&mut self, site: &SiteSettings, settings: &Settings) -> Result<usize, String> {
+        let names = acme::names_of(site);
+        let files = acme::files_of(&names, &settings.tls.acme.storage)?;
+        let pair = match files.chain.try_exists() {
+            Ok(false) => None,
+            _ => match read_pair(&files) {
+                Ok((pair, _)) => Some(pair),
+                Err(why) => {
+                    self.warnings.push(why);
+                    None
+                }
+            },
+        };
+        let number = self.pairs.len();
+        self.files.push(Files::new(&files, Source::Acme, &names, pair.as_ref()));
+        self.pairs.push(pair);
         Ok(number)
     }
 
@@ -435,45 +426,6 @@ impl Reader {
         self.clients.extend(read);
         Ok(auth)
     }
-}
-
-/// Reads a pair, and what the operator should know of its files. Blocks on the disk.
-///
-/// # Errors
-/// Which file cannot be used, and why.
-fn read_pair(files: &CertificateFiles) -> Result<(Pair, Option<String>), String> {
-    let CertificateFiles { chain, key, written } = files;
-    let blame = |path: &Path, why: String| format!("{written}{} {why}", path.display());
-    let read = |path: &Path| {
-        secret_file::read(path, FILE_BYTES_MAX)
-            .map_err(|error| blame(path, format!("cannot be read: {error}")))
-    };
-    let secret = read(key)?;
-    if secret.is_open_to_all() {
-        let mode = secret.mode;
-        let why = format!("holds a key and is open to all users (mode {mode:04o}): chmod 600");
-        return Err(blame(key, why));
-    }
-    let warning = secret.is_open_to_group().then(|| {
-        blame(key, format!("holds a key and is open to its group (mode {:04o})", secret.mode))
-    });
-    let read_chain = if chain == key { None } else { Some(read(chain)?) };
-    let certificates = read_chain.as_ref().map_or(&secret.bytes, |file| &file.bytes);
-    let pair = Pair::from_pem(certificates, &secret.bytes).map_err(|fault| {
-        let path = if fault.is_of_chain() { chain } else { key };
-        blame(path, fault.to_string())
-    })?;
-    Ok((pair, warning))
-}
-
-/// What is to be said of the time in which a certificate holds.
-fn expiry(pair: &Pair, now_s: u64) -> Option<String> {
-    let certificate = pair.certificate();
-    if certificate.not_after_s < now_s {
-        let days = (now_s - certificate.not_after_s) / 86_400;
-        return Some(format!("holds a certificate that expired {days} days ago"));
-    }
-    (certificate.not_before_s > now_s).then(|| "holds a certificate of the future".to_owned())
 }
 
 /// The roots of tickets: those that there are, or that a file gives, or a new one.

@@ -42,6 +42,7 @@ use crate::variant::{Scope, Variant};
 
 mod ahead;
 mod backends;
+mod challenges;
 mod coded_answers;
 mod codings;
 mod earlier;
@@ -65,6 +66,7 @@ mod transport;
 mod urls;
 
 use ahead::Ahead;
+use challenges::Challenges;
 use earlier::Backends;
 pub use earlier::Earlier;
 use file_answers::Source;
@@ -110,6 +112,8 @@ pub struct Sites {
     sites: Vec<Site>,
     /// How they are asked over TLS.
     transports: Transports,
+    /// What authorities are answered.
+    challenges: Challenges,
     /// The modules of all of them.
     modules: Vec<Arc<Mounted>>,
     /// Whether any of them is not for everybody.
@@ -204,6 +208,7 @@ impl Sites {
             hosts,
             sites,
             transports: Transports::default(),
+            challenges: Challenges::default(),
             modules,
             has_restrictions,
             load,
@@ -410,6 +415,9 @@ impl Service {
         self.answering.asker = asker;
         let site = self.last_host.choose(&self.sites.hosts, request.host());
         self.answers_for(site, None);
+        if self.sites.challenges.may_answer(&request) {
+            return self.answer_challenge(&request);
+        }
         let Some(site) = site else {
             return self.refuse(&request, Status::MISDIRECTED_REQUEST);
         };

@@ -96,6 +96,30 @@ pub fn run_program(
     command.exec()
 }
 
+/// Runs another program in this process, whose standard input and output are both this socket, in
+/// the same environment but for the variables of `unset`. Returns only when that fails. To be
+/// called in a process that was forked for it.
+pub fn become_program(
+    program: &Path,
+    arguments: &[&str],
+    socket: impl AsFd,
+    unset: &[&str],
+) -> io::Error {
+    let (input, output) =
+        match (socket.as_fd().try_clone_to_owned(), socket.as_fd().try_clone_to_owned()) {
+            (Ok(input), Ok(output)) => (input, output),
+            (Err(error), _) | (_, Err(error)) => return error,
+        };
+    let mut command = Command::new(program);
+    if let Some((name, rest)) = arguments.split_first() {
+        command.arg0(name).args(rest);
+    }
+    unset.iter().for_each(|name| {
+        command.env_remove(name);
+    });
+    command.stdin(input).stdout(output).exec()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +136,29 @@ mod tests {
         assert!(take(number).is_err());
         for number in [-1, 0, 2, 1 << 30] {
             assert!(take(number).is_err(), "{number}");
+        }
+    }
+
+    #[test]
+    fn a_program_talks_over_one_socket_and_is_not_deaf_to_signals() {
+        use std::io::{Read, Write};
+        let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        match fork().unwrap() {
+            Forked::Child => {
+                crate::signal::hold();
+                let script = "read word; echo \"$word, $0\"; grep SigBlk /proc/self/status";
+                let arguments = ["sh", "-c", script, "called"];
+                become_program(Path::new("/bin/sh"), &arguments, &theirs, &["HOME"]);
+                exit_now(9);
+            }
+            Forked::Parent(child) => {
+                drop(theirs);
+                ours.write_all(b"told\n").unwrap();
+                let mut said = String::new();
+                ours.read_to_string(&mut said).unwrap();
+                assert_eq!(said, "told, called\nSigBlk:\t0000000000000000\n");
+                assert_eq!(wait_for(child).unwrap(), 0);
+            }
         }
     }
 

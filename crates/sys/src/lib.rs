@@ -36,6 +36,7 @@ pub mod nameless;
 pub mod net;
 pub mod netstat;
 pub mod notify;
+pub mod own_directory;
 pub mod owned;
 pub mod pid_file;
 pub mod pinned;

@@ -162,6 +162,15 @@ pub fn set_nonblocking(socket: impl AsFd, on: bool) -> io::Result<()> {
     Ok(rustix::fs::fcntl_setfl(socket, flags)?)
 }
 
+/// A pair of connected streams within this machine, closed at the next exec.
+///
+/// # Errors
+/// When descriptors are out.
+pub fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (family, kind) = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM);
+    Ok(rustix::net::socketpair(family, kind, rustix::net::SocketFlags::CLOEXEC, None)?)
+}
+
 /// Makes closing reset the connection and drop what is not yet sent (`SO_LINGER` of no time).
 ///
 /// # Errors

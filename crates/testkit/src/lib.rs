@@ -14,6 +14,7 @@ mod client;
 pub mod foreign;
 #[cfg(target_arch = "x86_64")]
 pub mod foreign_clock;
+pub mod pebble;
 mod processes;
 mod response;
 mod secure;

@@ -1,6 +1,6 @@
 //! What changes while workers run, as one process hands it to others: the roots of tickets,
-//! certificates that were renewed, with their keys and the files that all keys are in, and whose
-//! certificates clients show.
+//! certificates that were renewed, with their keys and the files that all keys are in, whose
+//! certificates clients show, and what authorities are answered.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls_pki_types::{
@@ -26,6 +26,10 @@ pub struct Bundle {
     pub secrets: Vec<[u64; 2]>,
     /// Whose certificates clients show, each with its number.
     pub clients: Vec<ClientAuth>,
+    /// Names that an authority asks for by tls-alpn-01, and what it is shown (RFC 8737).
+    pub challenges: Vec<(String, Pair)>,
+    /// Tokens that an authority asks for by http-01, and their answers (RFC 8555, section 8.3).
+    pub answers: Vec<(String, String)>,
 }
 
 impl Bundle {
@@ -36,11 +40,18 @@ impl Bundle {
         self.roots.iter().for_each(|root| bytes.extend(root.0));
         write_number(self.pairs.len(), &mut bytes);
         for (number, pair) in &self.pairs {
-            let (chain, key) = pair.der();
             write_number(*number, &mut bytes);
-            write_all(chain, &mut bytes);
-            bytes.push(kind_of(key));
-            write(key.secret_der(), &mut bytes);
+            write_pair(pair, &mut bytes);
+        }
+        write_number(self.challenges.len(), &mut bytes);
+        for (name, pair) in &self.challenges {
+            write(name.as_bytes(), &mut bytes);
+            write_pair(pair, &mut bytes);
+        }
+        write_number(self.answers.len(), &mut bytes);
+        for (token, answer) in &self.answers {
+            write(token.as_bytes(), &mut bytes);
+            write(answer.as_bytes(), &mut bytes);
         }
         write_number(self.secrets.len(), &mut bytes);
         self.secrets.iter().flatten().for_each(|half| bytes.extend(half.to_be_bytes()));
@@ -66,11 +77,13 @@ impl Bundle {
             bundle.roots.push(Root(take(from, ROOT_BYTES)?.try_into().ok()?));
         }
         for _ in 0..number(from)? {
-            let at = number(from)?;
-            let chain = all(from)?;
-            let kind = *take(from, 1)?.first()?;
-            let key = key_of(kind, text(from)?)?;
-            bundle.pairs.push((at, Pair::from_der(chain, key).ok()?));
+            bundle.pairs.push((number(from)?, pair(from)?));
+        }
+        for _ in 0..number(from)? {
+            bundle.challenges.push((text(from)?, pair(from)?));
+        }
+        for _ in 0..number(from)? {
+            bundle.answers.push((text(from)?, text(from)?));
         }
         for _ in 0..number(from)? {
             bundle.secrets.push([half(from)?, half(from)?]);
@@ -120,6 +133,13 @@ fn write_all(parts: &[impl AsRef<[u8]>], to: &mut Vec<u8>) {
     parts.iter().for_each(|part| write(part.as_ref(), to));
 }
 
+fn write_pair(pair: &Pair, to: &mut Vec<u8>) {
+    let (chain, key) = pair.der();
+    write_all(chain, to);
+    to.push(kind_of(key));
+    write(key.secret_der(), to);
+}
+
 fn number(from: &mut &[u8]) -> Option<usize> {
     usize::try_from(half(from)?).ok()
 }
@@ -129,13 +149,23 @@ fn half(from: &mut &[u8]) -> Option<u64> {
     take(from, size_of::<u64>())?.try_into().map(u64::from_be_bytes).ok()
 }
 
-fn text(from: &mut &[u8]) -> Option<Vec<u8>> {
+fn bytes(from: &mut &[u8]) -> Option<Vec<u8>> {
     let len = number(from)?;
     take(from, len).map(<[u8]>::to_vec)
 }
 
+fn text(from: &mut &[u8]) -> Option<String> {
+    String::from_utf8(bytes(from)?).ok()
+}
+
 fn all<T: From<Vec<u8>>>(from: &mut &[u8]) -> Option<Vec<T>> {
-    (0..number(from)?).map(|_| text(from).map(T::from)).collect()
+    (0..number(from)?).map(|_| bytes(from).map(T::from)).collect()
+}
+
+fn pair(from: &mut &[u8]) -> Option<Pair> {
+    let chain = all(from)?;
+    let kind = *take(from, 1)?.first()?;
+    Pair::from_der(chain, key_of(kind, bytes(from)?)?).ok()
 }
 
 fn take<'a>(from: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
@@ -155,9 +185,11 @@ mod tests {
         let clients = ClientAuth::from_pem(chain.as_bytes(), None, true).unwrap();
         Bundle {
             roots: vec![Root([7; ROOT_BYTES]), Root([8; ROOT_BYTES])],
-            pairs: vec![(3, pair)],
+            pairs: vec![(3, pair.clone())],
             secrets: vec![[7, u64::MAX], [8, 0]],
             clients: vec![clients.numbered(5)],
+            challenges: vec![("b.test".to_owned(), pair)],
+            answers: vec![("token".to_owned(), "token.key".to_owned())],
         }
     }
 
@@ -169,6 +201,9 @@ mod tests {
         assert_eq!(read.clients, written.clients);
         assert_eq!(read.pairs[0].0, 3);
         assert_eq!(read.pairs[0].1.certificate(), written.pairs[0].1.certificate());
+        assert_eq!(read.challenges[0].0, "b.test");
+        assert_eq!(read.challenges[0].1.certificate(), written.pairs[0].1.certificate());
+        assert_eq!(read.answers, written.answers);
         assert!(Bundle::from_bytes(&bytes).unwrap().pairs.is_empty());
     }
 

@@ -14,6 +14,7 @@ use rustls::{ConfigBuilder, ServerConfig, SupportedProtocolVersion, WantsVerifie
 use rustls_pki_types::UnixTime;
 
 use crate::bundle::Bundle;
+use crate::challenges::{self, Challenges};
 use crate::clients::ClientAuth;
 use crate::hello::Noted;
 use crate::identities::{Identities, Resolver, SiteOf};
@@ -67,6 +68,7 @@ struct AtSocket {
 #[derive(Debug)]
 struct Common {
     identities: Arc<Identities>,
+    challenges: Challenges,
     tickets: Arc<Tickets>,
     /// The number of the policy of each site.
     of_sites: Vec<usize>,
@@ -94,12 +96,13 @@ pub(crate) struct Choice {
 }
 
 impl Config {
-    /// That of sites, which are chosen by name as `site_of` says.
+    /// That of sites, which are chosen by name as `site_of` says. A certificate that is still to
+    /// come is `None`: handshakes that would show it fail until then.
     ///
     /// # Errors
     /// When no site has a certificate, or the authorities of clients cannot be used.
     pub fn new(
-        pairs: Vec<Pair>,
+        pairs: Vec<Option<Pair>>,
         sites: Vec<Site>,
         site_of: Box<SiteOf>,
         tickets: Arc<Tickets>,
@@ -118,7 +121,8 @@ impl Config {
         let identities = Arc::new(Identities::new(pairs, numbers, site_of));
         let default = identities.first().ok_or("no site has a certificate")?;
         let served = RwLock::new(Served { policies, servers: BTreeMap::new() });
-        let common = Common { identities, tickets, of_sites, unknown, served };
+        let challenges = Challenges::new().map_err(|error| error.to_string())?;
+        let common = Common { identities, challenges, tickets, of_sites, unknown, served };
         Config::at_socket(Arc::new(common), default)
     }
 
@@ -131,7 +135,7 @@ impl Config {
         let pair = Pair::from_pem(chain, key).map_err(|fault| fault.to_string())?;
         let site = Site { pairs: vec![0], policy: Policy::default() };
         let tickets = Arc::new(Tickets::new(&[Root::of_text(key)], 0));
-        Config::new(vec![pair], vec![site], Box::new(|_| Some(0)), tickets, Unknown::Default)
+        Config::new(vec![Some(pair)], vec![site], Box::new(|_| Some(0)), tickets, Unknown::Default)
     }
 
     fn at_socket(common: Arc<Common>, default: usize) -> Result<Config, String> {
@@ -157,9 +161,17 @@ impl Config {
 
     /// Whether the name must be known that a client asks for before its session begins.
     pub(crate) fn looks_at_hello(&self) -> bool {
-        let Common { served, unknown, .. } = &*self.0.common;
+        let Common { served, unknown, challenges, .. } = &*self.0.common;
         let served = served.read().unwrap_or_else(PoisonError::into_inner);
-        served.policies.len() > 1 || *unknown == Unknown::Reject
+        let may_differ = served.policies.len() > 1 || *unknown == Unknown::Reject;
+        may_differ || challenges.are_there()
+    }
+
+    /// What a session goes by in which an authority looks for a challenge under this name; `None`
+    /// when it is refused.
+    pub(crate) fn challenge(&self, name: Option<&str>) -> Option<Choice> {
+        let server = self.0.common.challenges.server_for(name)?;
+        Some(Choice { server: Arc::clone(server), policy: challenges::POLICY })
     }
 
     /// What a session goes by whose client asks for this name, which is in lower case; `None` when
@@ -202,8 +214,9 @@ impl Config {
 
     /// Takes over what has changed, for handshakes from now on.
     pub fn take(&self, bundle: Bundle) {
-        let Common { identities, tickets, .. } = &*self.0.common;
+        let Common { identities, challenges, tickets, .. } = &*self.0.common;
         tickets.renew(&bundle.roots);
+        challenges.replace(bundle.challenges);
         if !bundle.pairs.is_empty() {
             identities.replace(bundle.pairs);
         }
@@ -318,7 +331,7 @@ mod tests {
 
     fn config(sites: Vec<Site>, unknown: Unknown) -> Result<Config, String> {
         let tickets = Arc::new(Tickets::new(&[], 0));
-        let pairs = ["a.test", "b.test", "127.0.0.1"].map(pair).to_vec();
+        let pairs = ["a.test", "b.test", "127.0.0.1"].map(|name| Some(pair(name))).to_vec();
         let site_of = |name: &str| match name {
             "a.test" => Some(0),
             "b.test" => Some(1),

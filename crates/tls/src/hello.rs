@@ -7,6 +7,9 @@ use rustls::Error;
 use rustls::server::{Acceptor, ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
+/// The one protocol that an authority names which looks for a challenge (RFC 8737, section 3).
+pub(crate) const CHALLENGE: &[u8] = b"acme-tls/1";
+
 thread_local! {
     /// The name in the hello that was looked at last. A session looks at its hello, and takes the
     /// name, in one call.
@@ -22,8 +25,13 @@ pub(crate) fn take_name() -> Option<Box<str>> {
 pub(crate) enum Look {
     /// The hello is not whole.
     Incomplete,
-    /// It asks for this name, in lower case.
-    Name(Option<Box<str>>),
+    /// It is whole.
+    Whole {
+        /// The name that it asks for, in lower case.
+        name: Option<Box<str>>,
+        /// Whether it is that of an authority which looks for a challenge.
+        is_challenge: bool,
+    },
     /// It is none, and the client is told so by these bytes.
     Wrong(Error, Vec<u8>),
 }
@@ -39,7 +47,12 @@ pub(crate) fn look(cipher: &[u8]) -> Look {
     }
     match acceptor.accept() {
         Ok(None) => Look::Incomplete,
-        Ok(Some(accepted)) => Look::Name(accepted.client_hello().server_name().map(Box::from)),
+        Ok(Some(accepted)) => {
+            let hello = accepted.client_hello();
+            let mut protocols = hello.alpn().into_iter().flatten();
+            let is_challenge = protocols.next() == Some(CHALLENGE) && protocols.next().is_none();
+            Look::Whole { name: hello.server_name().map(Box::from), is_challenge }
+        }
         Err((error, mut alert)) => {
             let mut told = Vec::new();
             // Memory takes all.

@@ -30,7 +30,8 @@ impl fmt::Debug for Identities {
 
 /// The certificates that hold now.
 struct Chosen {
-    pairs: Vec<Pair>,
+    /// `None` where a certificate is still to come.
+    pairs: Vec<Option<Pair>>,
     sites: Vec<OfSite>,
 }
 
@@ -42,12 +43,13 @@ struct OfSite {
 }
 
 impl OfSite {
-    fn new(numbers: &[usize], pairs: &[Pair]) -> OfSite {
+    fn new(numbers: &[usize], pairs: &[Option<Pair>]) -> OfSite {
+        let there = |at: &usize| pairs.get(*at)?.as_ref();
         let mut all = numbers.to_vec();
         // Signatures of RSA take the server twenty times as long.
-        all.sort_by_key(|at| pairs.get(*at).is_none_or(Pair::signs_slowly));
+        all.sort_by_key(|at| there(at).is_none_or(Pair::signs_slowly));
         let mut by_name: HashMap<Box<str>, Vec<usize>> = HashMap::new();
-        for (at, pair) in all.iter().filter_map(|at| Some((*at, pairs.get(*at)?))) {
+        for (at, pair) in all.iter().filter_map(|at| Some((*at, there(at)?))) {
             for name in &pair.certificate().names {
                 by_name.entry(name.as_str().into()).or_default().push(at);
             }
@@ -64,16 +66,20 @@ impl OfSite {
 }
 
 impl Chosen {
-    fn new(pairs: Vec<Pair>, of_sites: &[Vec<usize>]) -> Chosen {
+    fn new(pairs: Vec<Option<Pair>>, of_sites: &[Vec<usize>]) -> Chosen {
         let sites = of_sites.iter().map(|numbers| OfSite::new(numbers, &pairs)).collect();
         Chosen { pairs, sites }
+    }
+
+    fn pair(&self, at: usize) -> Option<&Pair> {
+        self.pairs.get(at)?.as_ref()
     }
 }
 
 impl Identities {
     /// Certificates, and the numbers of those of each site.
     pub(crate) fn new(
-        pairs: Vec<Pair>,
+        pairs: Vec<Option<Pair>>,
         of_sites: Vec<Vec<usize>>,
         site_of: Box<SiteOf>,
     ) -> Identities {
@@ -91,13 +97,14 @@ impl Identities {
     pub(crate) fn site_of_address(&self, address: IpAddr) -> Option<usize> {
         let chosen = self.chosen();
         let holds = |at: &usize| {
-            let pair = chosen.pairs.get(*at);
+            let pair = chosen.pair(*at);
             pair.is_some_and(|pair| pair.certificate().addresses.contains(&address))
         };
         chosen.sites.iter().position(|site| site.all.iter().any(holds))
     }
 
-    /// The first site that has a certificate: what is shown where no name leads to another.
+    /// The first site that has a certificate, or is to get one: what is shown where no name leads
+    /// to another.
     pub(crate) fn first(&self) -> Option<usize> {
         self.of_sites.iter().position(|numbers| !numbers.is_empty())
     }
@@ -111,7 +118,7 @@ impl Identities {
         let mut pairs = self.chosen().pairs.clone();
         for (at, pair) in renewed {
             if let Some(place) = pairs.get_mut(at) {
-                *place = pair;
+                *place = Some(pair);
             }
         }
         let chosen = Arc::new(Chosen::new(pairs, &self.of_sites));
@@ -120,7 +127,7 @@ impl Identities {
 
     /// Whether a key of any site signs slowly.
     pub(crate) fn sign_slowly(&self) -> bool {
-        self.chosen().pairs.iter().any(Pair::signs_slowly)
+        self.chosen().pairs.iter().flatten().any(Pair::signs_slowly)
     }
 
     /// The certificate for a client that asks for this name at `site`, and can verify these
@@ -134,7 +141,7 @@ impl Identities {
         let chosen = self.chosen();
         let site = chosen.sites.get(site)?;
         let named = name.into_iter().flat_map(|name| site.named(name));
-        let pairs = named.chain(site.all.iter().copied()).filter_map(|at| chosen.pairs.get(at));
+        let pairs = named.chain(site.all.iter().copied()).filter_map(|at| chosen.pair(at));
         let fits = |pair: &&Pair| pair.certified.key.choose_scheme(schemes).is_some();
         pairs.into_iter().find(fits).map(|pair| Arc::clone(&pair.certified))
     }
@@ -178,13 +185,15 @@ mod tests {
             name if name.ends_with("b.test") => Some(1),
             _ => Some(0),
         };
+        let pairs = pairs.into_iter().map(Some).collect();
         Identities::new(pairs, of_sites, Box::new(site_of))
     }
 
     fn shown(all: &Identities, site: usize, name: &str, schemes: &[SignatureScheme]) -> usize {
         let found = all.choose(site, Some(name), schemes).unwrap();
         let pairs = &all.chosen().pairs;
-        pairs.iter().position(|pair| Arc::ptr_eq(&pair.certified, &found)).unwrap()
+        let is_it = |pair: &Option<Pair>| Arc::ptr_eq(&pair.as_ref().unwrap().certified, &found);
+        pairs.iter().position(is_it).unwrap()
     }
 
     #[test]

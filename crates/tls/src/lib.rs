@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_macros, reason = "rustls names no way to hand it over")]
 
 mod bundle;
+mod challenges;
 mod client;
 mod clients;
 mod config;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys, SignatureAlgorithm};
 use rustls_pki_types::pem::PemObject;
@@ -69,6 +69,21 @@ impl Pair {
     /// # Errors
     /// What is wrong with them. Whether the certificate holds now is not looked at.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Pair, Fault> {
+        let pair = Pair::of_challenge(chain, key)?;
+        match pair.certified.keys_match() {
+            Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(pair),
+            Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Err(Fault::Mismatch),
+            Err(error) => Err(Fault::WrongChain(error.to_string())),
+        }
+    }
+
+    /// The same of a certificate that is only made to show an authority that a name is ours: what
+    /// it says of itself is critical, and no other understands it (RFC 8737, section 3). Whether
+    /// the two belong together is not looked at.
+    ///
+    /// # Errors
+    /// As [`Pair::from_pem`].
+    pub fn of_challenge(chain: &[u8], key: &[u8]) -> Result<Pair, Fault> {
         let wrong = |error: rustls_pki_types::pem::Error| Fault::WrongChain(error.to_string());
         let chain: Vec<CertificateDer<'static>> =
             CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().map_err(wrong)?;
@@ -84,10 +99,10 @@ impl Pair {
         Pair::from_der(chain, key)
     }
 
-    /// The same of what is read from PEM already.
+    /// The same of what is read from PEM already, and was looked at then.
     ///
     /// # Errors
-    /// As [`Pair::from_pem`].
+    /// As [`Pair::of_challenge`].
     pub(crate) fn from_der(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
@@ -95,14 +110,10 @@ impl Pair {
         let leaf = chain.first().ok_or(Fault::NoCertificate)?;
         let certificate = Certificate::parse(leaf)
             .ok_or_else(|| Fault::WrongChain("it is no certificate of X.509".to_owned()))?;
-        let certified = CertifiedKey::from_der(chain, key.clone_key(), &default_provider());
-        let certified = certified.map_err(|error| match error {
-            Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => Fault::Mismatch,
-            Error::InvalidCertificate(why) => Fault::WrongChain(format!("{why:?}")),
-            error => Fault::WrongKey(error.to_string()),
-        })?;
+        let signing =
+            any_supported_type(&key).map_err(|error| Fault::WrongKey(error.to_string()))?;
         Ok(Pair {
-            certified: Arc::new(certified),
+            certified: Arc::new(CertifiedKey::new(chain, signing)),
             key: Arc::new(key),
             certificate: Arc::new(certificate),
         })
@@ -160,6 +171,18 @@ mod tests {
         assert_eq!(pair.key_kind(), "ECDSA");
         let both = format!("{key}{chain}");
         assert_eq!(read(&both, &both).unwrap().certificate(), pair.certificate());
+    }
+
+    #[test]
+    fn a_challenge_may_be_critical_which_a_certificate_of_a_site_may_not() {
+        let mut params = rcgen::CertificateParams::new(["a.test".to_owned()]).unwrap();
+        params.custom_extensions = vec![rcgen::CustomExtension::new_acme_identifier(&[7; 32])];
+        let key = KeyPair::generate().unwrap();
+        let (chain, key) = (params.self_signed(&key).unwrap().pem(), key.serialize_pem());
+        assert!(matches!(read(&chain, &key), Err(Fault::WrongChain(_))));
+        let pair = Pair::of_challenge(chain.as_bytes(), key.as_bytes()).unwrap();
+        let (chain, key) = pair.der();
+        assert!(Pair::from_der(chain.to_vec(), key.clone_key()).is_ok());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use rustls::unbuffered::{
 };
 use rustls::{Error, HandshakeKind, ProtocolVersion};
 
+use crate::challenges;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::hello::{self, Look};
@@ -190,20 +191,24 @@ impl Session {
     /// while the hello is not whole, and when the client is refused.
     fn choose(&mut self, cipher: &[u8], wire: &mut Vec<u8>) -> bool {
         let Some(config) = self.chooses.take() else { return true };
-        let name = match hello::look(cipher) {
+        let (name, is_challenge) = match hello::look(cipher) {
             Look::Incomplete => {
                 self.chooses = Some(config);
                 self.judge(cipher);
                 return false;
             }
-            Look::Name(name) => name,
+            Look::Whole { name, is_challenge } => (name, is_challenge),
             Look::Wrong(error, alert) => {
                 wire.extend(alert);
                 self.state = State::Failed(Failure::of(&error));
                 return false;
             }
         };
-        let Some(choice) = config.choose(name.as_deref()) else {
+        let choice = match is_challenge {
+            true => config.challenge(name.as_deref()),
+            false => config.choose(name.as_deref()),
+        };
+        let Some(choice) = choice else {
             wire.extend(UNRECOGNIZED_NAME);
             (self.state, self.name) = (State::Failed(Failure::NoCertificate), name);
             return false;
@@ -281,7 +286,9 @@ impl Session {
             }
             let is_done = !self.connection.is_handshaking();
             if is_done {
-                self.state = State::Open;
+                // An authority has seen by then what it came for (RFC 8737, section 3).
+                let is_challenge = self.policy == challenges::POLICY;
+                self.state = if is_challenge { State::PeerClosed } else { State::Open };
             }
             // After the handshake TLS 1.3 has tickets to send; before, every record is due.
             if !(is_done && self.is_tls13()) {

@@ -83,7 +83,8 @@ impl Server {
         let sites = sites.map(|(at, policy)| Site { pairs: vec![at], policy }).collect();
         let site_of = |name: &str| ["a.test", "b.test", "c.test"].iter().position(|n| *n == name);
         let tickets = Arc::new(Tickets::new(&[Root([1; ROOT_BYTES])], NOW_S));
-        Config::new(pairs.to_vec(), sites, Box::new(site_of), tickets, unknown).unwrap()
+        let pairs = pairs.iter().cloned().map(Some).collect();
+        Config::new(pairs, sites, Box::new(site_of), tickets, unknown).unwrap()
     }
 
     fn clients(&self, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
@@ -266,4 +267,54 @@ fn what_is_no_hello_is_refused_at_once() {
     let opened = session.open(&mut cipher, &mut [0; 8], &mut wire);
     assert!(matches!(opened.state, State::Failed(_)), "{opened:?}");
     assert_eq!(wire.first(), Some(&0x15));
+}
+
+#[test]
+fn an_authority_is_shown_its_challenge_whatever_the_site_asks_of_clients_and_nothing_follows() {
+    for unknown in [Unknown::Default, Unknown::Reject] {
+        let server = Server::new(unknown);
+        let mut asking = server.clients(&[&TLS13, &TLS12]);
+        asking.alpn_protocols = vec![b"acme-tls/1".to_vec()];
+        let asking = Arc::new(asking);
+        let early = server.connect(&asking, "c.test", 10_000);
+        assert!(matches!(early.state, State::Failed(_)), "{:?}", early.state);
+        let challenge = ("c.test".to_owned(), server.pairs[2].clone());
+        server.config.take(Bundle { challenges: vec![challenge], ..Bundle::default() });
+        for piece in [7, 10_000] {
+            let met = server.connect(&asking, "c.test", piece);
+            assert_eq!((met.state, met.failure), (State::PeerClosed, None));
+            assert_eq!(met.session.facts().unwrap().protocol, Some(&b"acme-tls/1"[..]));
+            assert!(met.client.peer_certificates().is_some());
+        }
+        let other = server.connect(&asking, "a.test", 10_000);
+        assert_eq!(other.state, State::Failed(Failure::NoCertificate));
+        // Others are served as before meanwhile.
+        let usual = Arc::new(server.clients(&[&TLS13]));
+        assert_eq!(server.connect(&usual, "a.test", 10_000).state, State::Open);
+        server.config.take(Bundle::default());
+        let late = server.connect(&asking, "c.test", 10_000);
+        assert!(matches!(late.state, State::Failed(_)), "{:?}", late.state);
+    }
+}
+
+#[test]
+fn a_certificate_that_is_still_to_come_is_shown_as_soon_as_it_is_there() {
+    let server = Server::new(Unknown::Default);
+    let sites = vec![
+        Site { pairs: vec![0], policy: Policy::default() },
+        Site { pairs: vec![1], policy: Policy::default() },
+    ];
+    let site_of = |name: &str| ["a.test", "b.test"].iter().position(|known| *known == name);
+    let tickets = Arc::new(Tickets::new(&[], NOW_S));
+    let pairs = vec![None, Some(server.pairs[1].clone())];
+    let config = Config::new(pairs, sites, Box::new(site_of), tickets, Unknown::Default).unwrap();
+    let server = Server { config, ..server };
+    let clients = Arc::new(server.clients(&[&TLS13, &TLS12]));
+    let early = server.connect(&clients, "a.test", 10_000);
+    assert_eq!(early.state, State::Failed(Failure::NoCertificate));
+    assert!(matches!(early.failure, Some(rustls::Error::AlertReceived(_))), "{:?}", early.failure);
+    assert_eq!(server.connect(&clients, "b.test", 10_000).state, State::Open);
+    let pair = (0, server.pairs[0].clone());
+    server.config.take(Bundle { pairs: vec![pair], ..Bundle::default() });
+    assert_eq!(server.connect(&clients, "a.test", 10_000).state, State::Open);
 }

@@ -133,6 +133,7 @@ const PRODUCT: &[Allowed] = &[
         name: "flyball-server",
         stays: "above architectures, and without one's name where a trait can say it",
         packages: &[
+            ("flyball-acme", "what the agent that gets certificates is told, and tells"),
             ("flyball-arch", "the architectures that it runs, and their settings"),
             ("flyball-http", "the machine that answers for the admin process"),
             ("flyball-observe", "what the admin process tells, and the log process"),

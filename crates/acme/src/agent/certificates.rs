@@ -4,11 +4,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::agent::entry::stem;
 use crate::agent::lease::Lease;
 use crate::agent::pair::Pair;
 use crate::agent::storage::{Shelf, Storage};
 use crate::agent::time;
+use crate::files::{PEM, stem};
 use crate::names::Name;
 
 /// A file of the storage.
@@ -46,7 +46,7 @@ pub fn kept(storage: &Path) -> io::Result<Vec<Kept>> {
         entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>();
     let is_pair = |path: &PathBuf| {
         let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
-        !is_hidden && path.extension().is_some_and(|extension| extension == "pem")
+        !is_hidden && path.extension().is_some_and(|extension| extension == PEM)
     };
     let mut paths: Vec<PathBuf> = paths?.into_iter().filter(is_pair).collect();
     paths.sort();

@@ -1,7 +1,7 @@
 //! The agent's end of what it and the master tell each other.
 
 use std::collections::VecDeque;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,9 +25,12 @@ pub(crate) struct Channel {
 
 impl Channel {
     /// Begins to read, in a thread that ends with the input.
-    pub(crate) fn new(input: impl Read + Send + 'static, output: impl Write + 'static) -> Channel {
+    pub(crate) fn new(
+        input: impl BufRead + Send + 'static,
+        output: impl Write + 'static,
+    ) -> Channel {
         let (sender, incoming) = sync_channel(WAITING_MAX);
-        thread::spawn(move || read(BufReader::new(input), &sender));
+        thread::spawn(move || read(input, &sender));
         Channel { incoming, set_aside: VecDeque::new(), output: Box::new(output) }
     }
 
@@ -103,22 +106,29 @@ impl Channel {
 
 fn read(mut input: impl BufRead, sender: &SyncSender<Result<ToAgent, String>>) {
     let mut line = Vec::new();
-    loop {
-        line.clear();
-        let read = input.by_ref().take(MESSAGE_MAX as u64).read_until(b'\n', &mut line);
-        let message = match read {
-            Ok(0) => return,
-            Ok(_) if line.ends_with(b"\n") => {
-                serde_json::from_slice(&line).map_err(|error| format!("a message: {error}"))
-            }
-            Ok(_) => Err("a message is cut, or too long".into()),
-            Err(error) => Err(error.to_string()),
-        };
+    while let Some(message) = read_message(&mut input, &mut line) {
         let is_last = message.is_err();
         if sender.send(message).is_err() || is_last {
             return;
         }
     }
+}
+
+/// The next message, for which `line` is scratch; nothing at the end. Blocks.
+pub(crate) fn read_message(
+    input: &mut impl BufRead,
+    line: &mut Vec<u8>,
+) -> Option<Result<ToAgent, String>> {
+    line.clear();
+    let read = input.by_ref().take(MESSAGE_MAX as u64).read_until(b'\n', line);
+    Some(match read {
+        Ok(0) => return None,
+        Ok(_) if line.ends_with(b"\n") => {
+            serde_json::from_slice(line).map_err(|error| format!("a message: {error}"))
+        }
+        Ok(_) => Err("a message is cut, or too long".into()),
+        Err(error) => Err(error.to_string()),
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::agent::ladder::Failures;
 use crate::agent::pair::Pair;
 use crate::agent::schedule::Schedule;
 use crate::agent::storage::{Shelf, Storage};
+use crate::files::stem;
 use crate::messages::{FromAgent, Status};
 use crate::names::Name;
 
@@ -125,24 +126,5 @@ impl Entry {
             failures: self.schedule.failures.count,
             error: self.error.clone(),
         }
-    }
-}
-
-/// A name of a file for a certificate whose first name this is, the same for no other: neither `_`
-/// nor an upper-case letter is part of any.
-pub(crate) fn stem(name: &Name) -> String {
-    name.as_str().replace("*.", "_wildcard.").replace(':', "_")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_of_two_names_differ() {
-        let stem = |text| super::stem(&Name::parse(text).unwrap());
-        assert_eq!(stem("*.example.org"), "_wildcard.example.org");
-        assert_eq!(stem("::1"), "__1");
-        assert_ne!(stem("wildcard.example.org"), stem("*.example.org"));
     }
 }

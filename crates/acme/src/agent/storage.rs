@@ -24,6 +24,8 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::files;
+
 /// For the owner alone.
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
@@ -52,7 +54,7 @@ impl Shelf {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Shelf::Accounts => "accounts",
-            Shelf::Certificates => "certificates",
+            Shelf::Certificates => files::CERTIFICATES,
             Shelf::Orders => "orders",
             Shelf::Failures => "failures",
             Shelf::Challenges => "challenges",
@@ -61,7 +63,7 @@ impl Shelf {
 
     fn extension(self) -> &'static str {
         match self {
-            Shelf::Certificates => "pem",
+            Shelf::Certificates => files::PEM,
             Shelf::Accounts | Shelf::Orders | Shelf::Failures | Shelf::Challenges => "json",
         }
     }

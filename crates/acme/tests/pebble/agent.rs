@@ -12,8 +12,8 @@ use flyball_testkit::binary;
 use flyball_testkit::wait::{DEADLINE, until};
 use serde_json::{Value, json};
 
-use crate::authority::Authority;
 use crate::responder::Responder;
+use flyball_testkit::pebble::Authority;
 
 /// Its standard input, until that is closed.
 type Input = Arc<Mutex<Option<ChildStdin>>>;

@@ -10,7 +10,7 @@ use flyball_testkit::wait::{DEADLINE, until};
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, configuration};
-use crate::authority::{Authority, Ways, directory_at};
+use crate::authority::{self, Ways, directory_at};
 use crate::responder::Responder;
 
 /// How often an order was refused, as the storage has it: long ago, so that the next try is due.
@@ -25,7 +25,7 @@ fn refused(storage: &Path, name: &str) {
 #[test]
 fn without_its_authority_an_agent_tells_what_is_there_and_orders_later() {
     let responder = Responder::start();
-    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let Some(authority) = authority::start(&responder, Ways::default()) else { return };
     let storage = tempfile::tempdir().unwrap();
     let configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
     let agent = Agent::start(&responder, &configuration);
@@ -44,12 +44,11 @@ fn without_its_authority_an_agent_tells_what_is_there_and_orders_later() {
     let status = agent.status(|status| status.failures == 1);
     assert!(status.error.unwrap().contains("/dir"), "the authority is named");
     let ways = Ways { at: Some(at), ..Ways::default() };
-    let Some(authority) = Authority::start(&responder, ways) else { return };
+    let Some(authority) = authority::start(&responder, ways) else { return };
     both["authorities"][0]["roots"] = json!(authority.roots());
-    let configure = serde_json::from_value(both).unwrap();
-    agent.tell(&ToAgent::Configure(Box::new(configure)));
-    agent.tell(&ToAgent::Renew { name: "b.test".into() });
-    // What is there is told once more after a configuration. The authority has lost the account.
+    assert_eq!(agent.leave(), Some(0));
+    let agent = Agent::start(&responder, &both);
+    // What is there is told by each agent. The authority has lost the account.
     while !agent.certificate().ends_with("b.test.pem") {
         agent.tell(&ToAgent::Renew { name: "b.test".into() });
     }
@@ -59,7 +58,7 @@ fn without_its_authority_an_agent_tells_what_is_there_and_orders_later() {
 #[test]
 fn where_one_authority_is_away_the_next_is_asked() {
     let responder = Responder::start();
-    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let Some(authority) = authority::start(&responder, Ways::default()) else { return };
     let storage = tempfile::tempdir().unwrap();
     let mut configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
     let away = json!({"directory": directory_at(free_address()), "roots": authority.roots()});
@@ -75,7 +74,7 @@ fn a_challenge_that_cannot_be_seen_is_followed_by_the_other() {
     // Of two ports only that for HTTP answers.
     let mut half = responder;
     half.tls = free_address();
-    let Some(authority) = Authority::start(&half, Ways::default()) else { return };
+    let Some(authority) = authority::start(&half, Ways::default()) else { return };
     let storage = tempfile::tempdir().unwrap();
     let mut configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
     configuration["challenges"] = json!(["tls-alpn-01", "http-01"]);
@@ -87,8 +86,8 @@ fn a_challenge_that_cannot_be_seen_is_followed_by_the_other() {
 #[test]
 fn an_order_that_was_refused_is_rehearsed_at_staging() {
     let responder = Responder::start();
-    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
-    let Some(staging) = Authority::start(&responder, Ways::default()) else { return };
+    let Some(authority) = authority::start(&responder, Ways::default()) else { return };
+    let Some(staging) = authority::start(&responder, Ways::default()) else { return };
     let storage = tempfile::tempdir().unwrap();
     let mut configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
     let both = storage.path().join("roots.pem");
@@ -118,7 +117,7 @@ fn an_order_that_was_refused_is_rehearsed_at_staging() {
 #[test]
 fn on_a_full_disk_nothing_is_ordered() {
     let responder = Responder::start();
-    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let Some(authority) = authority::start(&responder, Ways::default()) else { return };
     let storage = tempfile::tempdir().unwrap();
     let configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
     let agent = Agent::start_with_room(0, &responder, &configuration);
@@ -135,7 +134,7 @@ fn on_a_full_disk_nothing_is_ordered() {
 #[test]
 fn a_certificate_for_which_there_was_no_room_is_not_ordered_again() {
     let responder = Responder::start();
-    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let Some(authority) = authority::start(&responder, Ways::default()) else { return };
     let storage = tempfile::tempdir().unwrap();
     let configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
     let agent = Agent::start_with_room(2, &responder, &configuration);
@@ -153,7 +152,7 @@ fn a_certificate_for_which_there_was_no_room_is_not_ordered_again() {
 #[test]
 fn an_older_certificate_does_not_take_the_place_of_a_newer_one() {
     let responder = Responder::start();
-    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let Some(authority) = authority::start(&responder, Ways::default()) else { return };
     let storage = tempfile::tempdir().unwrap();
     let configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
     let agent = Agent::start_with_room(2, &responder, &configuration);
@@ -180,10 +179,10 @@ fn an_older_certificate_does_not_take_the_place_of_a_newer_one() {
 #[test]
 fn an_authority_that_asks_for_time_gets_it() {
     let responder = Responder::start();
-    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let Some(authority) = authority::start(&responder, Ways::default()) else { return };
     let storage = tempfile::tempdir().unwrap();
     let mut configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
-    let busy = authority.busy_front("503 Busy\r\nRetry-After: 7200");
+    let busy = authority::busy_front(&authority, "503 Busy\r\nRetry-After: 7200");
     configuration["authorities"][0]["directory"] = json!(directory_at(busy));
     let agent = Agent::start(&responder, &configuration);
     let status = agent.status(|status| status.failures == 1);
@@ -197,7 +196,7 @@ fn an_authority_that_asks_for_time_gets_it() {
 #[test]
 fn of_two_agents_with_one_storage_one_orders() {
     let responder = Responder::start();
-    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let Some(authority) = authority::start(&responder, Ways::default()) else { return };
     let storage = tempfile::tempdir().unwrap();
     let configuration = configuration(&authority, storage.path(), &[&["a.test"], &["b.test"]]);
     let agents: Vec<Agent> = (0..3).map(|_| Agent::start(&responder, &configuration)).collect();
@@ -212,7 +211,7 @@ fn of_two_agents_with_one_storage_one_orders() {
 #[test]
 fn an_agent_that_waits_answers_the_challenges_of_the_one_that_orders() {
     let (ordering, waiting) = (Responder::start(), Responder::start());
-    let Some(authority) = Authority::start(&waiting, Ways::default()) else { return };
+    let Some(authority) = authority::start(&waiting, Ways::default()) else { return };
     let storage = tempfile::tempdir().unwrap();
     for kind in ["http-01", "tls-alpn-01"] {
         let name: &[&str] = &[&format!("{kind}.test")];
@@ -232,7 +231,7 @@ fn an_agent_that_waits_answers_the_challenges_of_the_one_that_orders() {
 #[test]
 fn a_pair_that_does_not_match_is_not_told_and_another_takes_its_place() {
     let responder = Responder::start();
-    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let Some(authority) = authority::start(&responder, Ways::default()) else { return };
     let storage = tempfile::tempdir().unwrap();
     let configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
     let pem = storage.path().join("certificates/a.test.pem");

@@ -13,7 +13,7 @@ use flyball_testkit::wait::{DEADLINE, until};
 use serde_json::json;
 
 use crate::agent::{Agent, configuration};
-use crate::authority::{Authority, Ways, directory_at};
+use crate::authority::{self, Ways, directory_at};
 use crate::responder::Responder;
 
 /// When an agent is killed: each request of it has a connection.
@@ -123,7 +123,7 @@ fn hold(mut client: TcpStream) -> Option<()> {
 #[test]
 fn an_order_whose_certificate_is_there_is_not_taken_for_a_new_one() {
     let responder = Responder::start();
-    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let Some(authority) = authority::start(&responder, Ways::default()) else { return };
     let storage = tempfile::tempdir().unwrap();
     let configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
     let agent = Agent::start_with_room(2, &responder, &configuration);
@@ -153,7 +153,7 @@ const KILLS_MIN: usize = 18;
 #[ignore = "full tier"]
 fn killed_at_any_step_an_order_goes_on_and_issues_one_certificate() {
     let responder = Responder::start();
-    let Some(authority) = Authority::start(&responder, Ways::default()) else { return };
+    let Some(authority) = authority::start(&responder, Ways::default()) else { return };
     let middle = Middle::start(authority.at);
     // Whether the agent was killed: an order may have fewer requests than another.
     let order = |name: &str, kill: Option<At>| {

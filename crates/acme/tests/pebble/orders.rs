@@ -6,16 +6,17 @@ use std::path::Path;
 use std::process::Command;
 
 use flyball_acme::messages::ToAgent;
+use flyball_testkit::pebble::Authority;
 use serde_json::json;
 
 use crate::agent::{Agent, configuration};
-use crate::authority::{Authority, EXTERNAL, Ways};
+use crate::authority::{self, EXTERNAL, Ways};
 use crate::responder::Responder;
 
 /// A responder, an authority that asks it, and an empty storage; nothing where Pebble is missing.
 fn setting(ways: Ways) -> Option<(Responder, Authority, tempfile::TempDir)> {
     let responder = Responder::start();
-    let authority = Authority::start(&responder, ways)?;
+    let authority = authority::start(&responder, ways)?;
     Some((responder, authority, tempfile::tempdir().unwrap()))
 }
 

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use flyball_site::{Secret, TlsSettings as OfSites};
 use flyball_sys::net::Address;
 
+use super::AcmeSettings;
+
 /// An address to listen on, and what is spoken there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen {
@@ -41,6 +43,10 @@ pub struct TlsSettings {
     pub tickets: TicketKeys,
     /// How often it is looked whether a certificate was renewed, in milliseconds.
     pub watch_ms: u64,
+    /// Certificates that come from an authority by ACME.
+    pub acme: AcmeSettings,
+    /// The directory of this machine's own authority; none before it is known.
+    pub internal: PathBuf,
 }
 
 impl TlsSettings {
@@ -73,6 +79,8 @@ impl Default for TlsSettings {
             rejects_unknown: false,
             tickets: TicketKeys::Auto,
             watch_ms: 60_000,
+            acme: AcmeSettings::default(),
+            internal: PathBuf::new(),
         }
     }
 }

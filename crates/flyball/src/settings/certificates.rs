@@ -1,5 +1,8 @@
-//! Where the certificates of a site are written, and whether it has any.
+//! Where the certificates of a site come from, and whether it has any.
 
+use std::net::IpAddr;
+
+use flyball_acme::Name;
 use flyball_arch::Settings;
 use flyball_site::routes::HeaderSettings;
 use flyball_site::{CertificateSource, SiteSettings, TlsSettings};
@@ -26,6 +29,62 @@ pub(super) fn place(tls: &mut TlsSettings, site: &Origin, origins: &Origins, tab
             *path = base.join(&*path);
         }
     }
+}
+
+/// Chooses where the certificate of a site comes from that says nothing of it.
+pub(super) fn choose(site: &mut SiteSettings, settings: &Settings) {
+    let is_open = site.tls.source == CertificateSource::Auto && site.tls.certificates.is_empty();
+    let speaks_tls = settings.listen.iter().any(|listen| listen.tls);
+    let is_acme = settings.tls.acme.is_written && site.hosts.iter().all(|host| is_public(host));
+    if is_open && speaks_tls && is_acme {
+        site.tls.source = CertificateSource::Acme;
+    }
+}
+
+/// A host of a site without the brackets of an address.
+fn bare(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
+}
+
+/// Whether an authority on the internet may issue a certificate for a host.
+fn is_public(host: &str) -> bool {
+    match Name::parse(bare(host)).map(|name| name.address().ok_or(name)) {
+        Ok(Ok(address)) => !is_private(address),
+        Ok(Err(name)) => name.as_str().contains('.') && !is_localhost(name.as_str()),
+        Err(_) => false,
+    }
+}
+
+/// `localhost`, and names below it (RFC 6761, section 6.3).
+fn is_localhost(name: &str) -> bool {
+    name == "localhost" || name.ends_with(".localhost")
+}
+
+/// Whether an address means this machine, or one of a network that the internet does not reach.
+fn is_private(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            address.is_private() || address.is_loopback() || address.is_link_local()
+        }
+        IpAddr::V6(address) => {
+            address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
+        }
+    }
+}
+
+/// Why no certificate for the hosts of a site can come by ACME.
+fn no_acme(site: &SiteSettings, settings: &Settings) -> Option<String> {
+    if !cfg!(feature = "acme") {
+        return Some("this program was built without ACME; name a file".to_owned());
+    }
+    let has_dns = settings.tls.acme.challenges.iter().any(|name| name == "dns-01");
+    site.hosts.iter().find_map(|host| match Name::parse(bare(host)) {
+        Err(_) => Some(format!("needs the names of the site in site.hosts, and {host} is none")),
+        Ok(name) if name.is_wildcard() && !has_dns => Some(format!(
+            "{host} needs a record of its domain: dns-01 in acme.challenge, and acme.dns-hook"
+        )),
+        Ok(_) => None,
+    })
 }
 
 /// Has the answers of a site over TLS tell browsers to come by https alone, if it has a certificate
@@ -58,19 +117,40 @@ pub(super) fn faults(
     let why = match &site.tls.source {
         _ if is_said_twice => {
             "says where the certificate is, and so does a [[site.certificates]] table; give one"
+                .to_owned()
         }
-        CertificateSource::Acme => "certificates by ACME are not there yet; name a file",
-        CertificateSource::Internal => "an authority of this machine is not there yet; name a file",
+        CertificateSource::Acme => no_acme(site, settings)?,
+        CertificateSource::Internal => {
+            "an authority of this machine is not there yet; name a file".to_owned()
+        }
         CertificateSource::Auto if speaks_tls && site.tls.certificates.is_empty() => {
             "is missing: an address speaks TLS, so each site names a file with a certificate and \
-             its key, or says none"
+             its key, says acme to get one for its hosts, or none"
+                .to_owned()
         }
         CertificateSource::Auto | CertificateSource::None => return None,
     };
     Some(SettingError {
         key: format!("site.{CERTIFICATE}"),
         value: None,
-        why: why.to_owned(),
+        why,
         origin: written.unwrap_or(table).clone(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn public_are_names_of_domains_and_addresses_that_the_internet_reaches() {
+        for host in ["example.org", "*.example.org", "192.0.2.7", "[2001:db8::1]"] {
+            assert!(is_public(host), "{host}");
+        }
+        let local = ["localhost", "a.localhost", "127.0.0.1", "[::1]", "10.0.0.1", "192.168.1.1"];
+        for host in local.into_iter().chain(["*", "router", "[fd00::1]", "[fe80::1]", "<address>"])
+        {
+            assert!(!is_public(host), "{host}");
+        }
+    }
 }

@@ -4,6 +4,7 @@
 use flyball_arch::{AccessLog, ClientAddress, Settings};
 use flyball_site::SiteSettings;
 
+use super::acme;
 use super::error::SettingError;
 use super::origins::Origins;
 use super::text::shown_size;
@@ -17,6 +18,7 @@ pub(super) fn of_server(settings: &Settings) -> Vec<Fault> {
     clients(settings, &mut faults);
     browsers(settings, &mut faults);
     logs(settings, &mut faults);
+    faults.extend(acme::faults(settings));
     caches(settings, &mut faults);
     // A default gives way to what is written.
     let is_written = |key: &str| settings.given.contains_key(key);

@@ -9,6 +9,7 @@
 
 mod access;
 mod access_files;
+mod acme;
 mod address;
 mod architectures;
 mod backends;
@@ -43,6 +44,7 @@ mod sandbox;
 mod secret_files;
 mod server;
 mod site;
+mod state;
 mod suggest;
 mod table;
 mod task;
@@ -61,6 +63,7 @@ pub use raw::Raw;
 pub use resolve::{PORT, PORT_TRIES, defaults, resolve, resolve_in};
 pub use server::SETTINGS;
 pub use site::{SITE_SETTINGS, SITE_TABLES};
+pub use state::state_directory;
 pub use suggest::nearest;
 pub use table::{Flag, Range, Setting, Table, Task, UsedBy, Word, find};
 pub use text::size as parse_size;

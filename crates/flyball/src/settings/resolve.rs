@@ -26,7 +26,7 @@ use super::table::{Setting, find, has_keys_beneath, keys_beneath};
 use super::typed::{Typed, TypedSite, TypedTable, Written};
 use super::{
     access_files, certificates, client_certificates, contradictions, duplicates, moved,
-    secret_files,
+    secret_files, state,
 };
 
 /// The port on 127.0.0.1 that is listened on when no address is given.
@@ -73,6 +73,9 @@ pub fn resolve_in(
     {
         *path = absolute(origin.base()).join(&*path);
     }
+    let is_acme = |written: &Written| written.key == "acme" || written.key.starts_with("acme.");
+    settings.tls.acme.is_written = typed.values.iter().any(is_acme);
+    state::place(&mut settings.tls);
     resolver.addresses(&settings, &origins);
     settings.given = origins.keys.iter().map(|(key, origin)| (*key, origin.lead(key))).collect();
     resolver.together(&settings, &origins);
@@ -239,6 +242,7 @@ impl Resolver<'_> {
             self.root_of_site(&site, &typed_site.origin, &origins);
             let origin = origins.get("hosts").unwrap_or(&typed_site.origin);
             self.hosts(&site.hosts, origin, &mut claims);
+            certificates::choose(&mut site, settings);
             certificates::place(&mut site.tls, &typed_site.origin, &origins, &tables);
             if self.errors.len() == before {
                 self.errors.extend(certificates::faults(

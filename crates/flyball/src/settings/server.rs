@@ -9,7 +9,7 @@ use super::kind::Kind;
 use super::table::{Flag, Range, Setting, Task, UsedBy, Word, count, join};
 use super::text::is_token;
 use super::{
-    architectures, clients, experiment, holding, mechanisms, requests, running, sandbox, tls,
+    acme, architectures, clients, experiment, holding, mechanisms, requests, running, sandbox, tls,
 };
 
 /// Most worker processes; more than any machine has CPUs to share among them.
@@ -30,6 +30,7 @@ const GROUPS: &[&[Setting]] = &[
     ROWS,
     running::ROWS,
     tls::ROWS,
+    acme::ROWS,
     sandbox::ROWS,
     clients::ROWS,
     mechanisms::ROWS,

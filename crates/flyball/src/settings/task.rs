@@ -35,6 +35,8 @@ pub enum Task {
     Access,
     /// Serve HTTPS.
     Tls,
+    /// Get certificates.
+    Acme,
     /// Compress.
     Compression,
     /// A key of a table, which has a section itself.
@@ -43,9 +45,10 @@ pub enum Task {
 
 impl Task {
     /// Those of the server, in the order of the documentation.
-    pub(super) const OF_SERVER: [Task; 12] = [
+    pub(super) const OF_SERVER: [Task; 13] = [
         Task::Start,
         Task::Tls,
+        Task::Acme,
         Task::Safety,
         Task::Limits,
         Task::Clients,
@@ -81,6 +84,7 @@ impl Task {
             Task::Routes => "Answer other paths",
             Task::Access => "Admit clients",
             Task::Tls => "Serve HTTPS",
+            Task::Acme => "Get certificates",
             Task::Compression => "Compress answers",
             Task::Table => "Tables",
         }

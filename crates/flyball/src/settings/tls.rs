@@ -187,11 +187,14 @@ const CERTIFICATE: Setting<SiteSettings> = Setting {
     },
     word: Some(Word { name: "auto", set: |s| s.tls.source = CertificateSource::Auto }),
     default: Some("auto"),
-    doc: "Certificate of the site: a file that holds the chain and the key, in PEM",
-    more: "Chain and key apart, or several certificates, are `[[site.certificates]]` tables. With \
-           an address that speaks TLS each site has a certificate, or says `none`: clients that \
-           ask for its hosts by TLS are then answered as `tls.unknown-name` says.",
-    source: "RFC 7468",
+    doc: "Certificate of the site: a file, in PEM, or where one comes from",
+    more: "The file holds the chain and the key. `acme` gets one for the hosts of the site, and \
+           renews it: `[acme]` says from whom. Chain and key apart, or several certificates, are \
+           `[[site.certificates]]` tables. `auto` is `acme` where `[acme]` is written and all \
+           hosts are public names. With an address that speaks TLS each site has a certificate, \
+           or says `none`: clients that ask for its hosts by TLS are then answered as \
+           `tls.unknown-name` says.",
+    source: "RFC 7468, RFC 8555",
     ..Setting::ROW
 };
 

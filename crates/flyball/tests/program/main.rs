@@ -39,6 +39,7 @@ mod lab {
 }
 
 mod https {
+    mod acme;
     mod certificates;
     mod client_rules;
     mod clients;

@@ -130,13 +130,21 @@ fn write_certificates(text: &mut Text, snapshot: &Snapshot<'_>) {
     let help = "Seconds for which a certificate holds; below zero since it has expired.";
     let mut family = text.gauge("flyball_certificate_holds_seconds", help);
     for one in &snapshot.admin.certificates {
-        let labels = [
-            ("name", one.name.as_str()),
-            ("issuer", &one.issuer),
-            ("key", one.key),
-            ("serial", &one.serial),
-        ];
-        family.sample(&labels, one.holds_s(now_s));
+        if let Some(holds_s) = one.holds_s(now_s) {
+            let labels = [
+                ("name", one.name()),
+                ("issuer", &one.issuer),
+                ("key", one.key),
+                ("serial", &one.serial),
+            ];
+            family.sample(&labels, holds_s);
+        }
+    }
+    let help = "1 where a certificate is there that holds.";
+    let mut family = text.gauge("flyball_certificate_ready", help);
+    for one in &snapshot.admin.certificates {
+        let is_ready = one.holds_s(now_s).is_some_and(|holds_s| holds_s >= 0);
+        family.sample(&[("name", one.name()), ("serial", &one.serial)], u64::from(is_ready));
     }
 }
 

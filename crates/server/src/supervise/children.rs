@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
+use flyball_acme::messages::Status;
 use flyball_arch::Listener;
 use flyball_arch::chunks::Chunks;
 use flyball_arch::descriptors::connections_that_fit;
@@ -27,8 +28,9 @@ use flyball_sys::{clock, say};
 
 use super::generations::{Generation, TRIAL_MS};
 use super::stopping::LOG_MS_MAX;
-use super::{COMMANDS, KILL_AFTER_MS, Master};
+use super::{COMMANDS, KILL_AFTER_MS, Master, Ways};
 use crate::admin;
+use crate::agent::Agent;
 use crate::listening::listen;
 use crate::sandbox::Part;
 use crate::server::Setup;
@@ -45,6 +47,8 @@ pub(crate) enum Role {
     Log,
     /// Starts the programs that answer.
     Spawner,
+    /// Gets certificates.
+    Agent,
 }
 
 /// A child process that shall be running, or is to end.
@@ -112,7 +116,7 @@ impl Child {
     pub(super) fn generation(&self) -> Option<u64> {
         match self.role {
             Role::Worker { generation, .. } => Some(generation),
-            Role::Admin | Role::Log | Role::Spawner => None,
+            Role::Admin | Role::Log | Role::Spawner | Role::Agent => None,
         }
     }
 }
@@ -133,6 +137,7 @@ pub(super) fn name(role: Role) -> String {
         Role::Admin => "the admin process".into(),
         Role::Log => "the log process".into(),
         Role::Spawner => "the process that starts programs".into(),
+        Role::Agent => "the agent that gets certificates".into(),
     }
 }
 
@@ -154,10 +159,11 @@ impl Master {
         match role {
             Role::Log => return self.start_log(at),
             Role::Spawner => return self.start_spawner(at),
+            Role::Agent => return self.start_agent(at),
             Role::Worker { .. } | Role::Admin => {}
         }
         let master = process::own_id();
-        let (mut own, mut commands) = (None, None);
+        let (mut own, mut commands, mut statuses) = (None, None, Vec::new());
         match role {
             Role::Worker { index, .. } => {
                 // A worker that another process told to stop has closed its queue.
@@ -167,18 +173,19 @@ impl Master {
                 own = Some(self.give(at)?);
             }
             Role::Admin => {
+                statuses = self.ways.agent.as_ref().map(Agent::statuses).unwrap_or_default();
                 let (ours, theirs) = Channel::pair()?;
-                if let Some(before) = self.commands.replace(ours) {
+                if let Some(before) = self.ways.commands.replace(ours) {
                     self.mechanism.forget(before.as_fd());
                 }
                 // Open until its process is no more: at its end the master kills who is left.
                 commands = Some(Arc::new(theirs));
             }
-            Role::Log | Role::Spawner => {}
+            Role::Log | Role::Spawner | Role::Agent => {}
         }
         match process::fork()? {
             Forked::Parent(process) => {
-                if let (Role::Admin, Some(ours)) = (role, &self.commands) {
+                if let (Role::Admin, Some(ours)) = (role, &self.ways.commands) {
                     self.mechanism.add(ours.as_fd(), COMMANDS, Interest::READ)?;
                 }
                 self.children[at].started(process);
@@ -187,11 +194,11 @@ impl Master {
             }
             Forked::Child => {
                 let ended = self.begin_child(role, master, &[]).and_then(|()| match role {
-                    Role::Admin => self.run_admin(commands.clone(), master),
+                    Role::Admin => self.run_admin(commands.clone(), master, &statuses),
                     Role::Worker { index, .. } => {
                         own.map_or(Ok(()), |own| self.run_worker(at, index, own))
                     }
-                    Role::Log | Role::Spawner => Ok(()),
+                    Role::Log | Role::Spawner | Role::Agent => Ok(()),
                 });
                 process::exit_now(exit_code(role, ended))
             }
@@ -336,10 +343,12 @@ impl Master {
             Role::Log => (Part::Log(logs), None),
             // As little of others, and as long: it ends when no worker can ask it for programs.
             Role::Spawner => (Part::Spawner, None),
+            Role::Agent => (Part::Agent, Some(master)),
         };
         if let Some(master) = parent {
             process::die_with_parent(master)?;
-            (self.commands, self.upgrade, self.server.before) = (None, None, None);
+            self.ways = Ways::default();
+            (self.upgrade, self.server.before) = (None, None);
             (self.generation.previous, self.notifier) = (None, Notifier::default());
             // Processes of the generation before end when no worker can reach them any more.
             self.replaced = None;
@@ -357,14 +366,19 @@ impl Master {
             // It keeps the listening sockets, whose queues it shows, and no file of any site.
             Role::Admin => self.server.let_files_go()?,
             Role::Worker { .. } => (self.server.admin, self.server.setup.appender) = (None, None),
-            Role::Log | Role::Spawner => {}
+            Role::Log | Role::Spawner | Role::Agent => {}
         }
         let Setup { confinement, settings, sites, .. } = &self.server.setup;
         confinement.confine(part, settings, sites, parent)
     }
 
-    fn run_admin(&mut self, commands: Option<Arc<Channel>>, master: i32) -> io::Result<()> {
-        let certificates = self.server.setup.tls.take().map(|tls| tls.in_use());
+    fn run_admin(
+        &mut self,
+        commands: Option<Arc<Channel>>,
+        master: i32,
+        statuses: &[Status],
+    ) -> io::Result<()> {
+        let certificates = self.server.setup.tls.take().map(|tls| tls.told(statuses));
         let Some(socket) = &self.server.admin else { return Ok(()) };
         admin::serve(&admin::Admin {
             socket: Arc::clone(socket),
@@ -386,6 +400,7 @@ impl Master {
         self.server.listening.forget();
         let Generation { architecture, workers, .. } = self.generation;
         let server = &self.server;
+        let tls = &server.setup.tls;
         let settings = registry::as_honoured(architecture, &server.setup.settings);
         if architecture.pins_workers()
             && let Some(cpu) = cpu_of_worker(&settings, index)
@@ -406,7 +421,7 @@ impl Master {
             chunks: Chunks::of(&settings),
             upstreams: Upstreams::of(&server.setup.sites, programs.map(Arc::new)),
             leaving: Leaving::seen_at(accepting, self.generation.lends_listeners),
-            renewals: server.setup.tls.as_ref().map(|tls| tls.renewals(&server.setup.sites)),
+            renewals: tls.as_ref().map(|tls| tls.renewals(&server.setup.sites)),
             rings: server.setup.confinement.rings(),
             settings,
         };
@@ -456,11 +471,16 @@ impl Master {
             let child = &mut self.children[at];
             child.process = None;
             child.accepting = None;
+            let is_agent = child.role == Role::Agent;
             child.see_entered();
             for block in child.its_blocks() {
                 child.shared.fold(block, ending.is_abrupt());
             }
             say!(Level::Debug, "{} has ended: {ending:?}", name(child.role));
+            if is_agent {
+                self.let_agent_go();
+            }
+            let child = &mut self.children[at];
             if child.is_retired() {
                 self.children.swap_remove(at);
                 self.forget_left();

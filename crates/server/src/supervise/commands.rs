@@ -15,7 +15,7 @@ use crate::control::{self, Command, Received, Reply};
 impl Master {
     /// Takes one command from the admin process, which is not trusted, and answers it.
     pub(super) fn obey(&mut self) {
-        let Some(commands) = &self.commands else { return };
+        let Some(commands) = &self.ways.commands else { return };
         let request = match control::receive(commands) {
             Received::Asked(request) => request,
             Received::Nothing => return,
@@ -49,7 +49,8 @@ impl Master {
             // Whatever the level is: who has changed what can be found out later.
             error_log::write(format_args!("{} (asked for by {whose})", reply.text()));
         }
-        let told = self.commands.as_ref().is_some_and(|pair| control::reply(pair, &reply).is_ok());
+        let told =
+            self.ways.commands.as_ref().is_some_and(|pair| control::reply(pair, &reply).is_ok());
         if !told {
             // A process that asks and does not listen has no business here.
             self.stop_asking();
@@ -59,7 +60,7 @@ impl Master {
 
     /// The admin process gets no more answers: another takes its place.
     fn stop_asking(&mut self) {
-        if let Some(commands) = self.commands.take() {
+        if let Some(commands) = self.ways.commands.take() {
             self.mechanism.remove(commands.as_fd());
         }
         let admin = self.children.iter().find(|child| child.role == Role::Admin);

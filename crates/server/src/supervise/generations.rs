@@ -225,6 +225,7 @@ impl Master {
         self.use_in_place();
         self.change_log().map_err(|error| format!("the log process: {error}"))?;
         self.change_spawner().map_err(|error| format!("programs cannot be started: {error}"))?;
+        self.begin_agent();
         let name = architecture.name();
         self.begin_generation().map_err(|error| format!("{name}: {error}"))
     }

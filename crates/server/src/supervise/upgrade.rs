@@ -143,6 +143,7 @@ impl Master {
             PREPARED if !upgrade.has_begun => {
                 upgrade.has_begun = true;
                 self.retire();
+                self.end_agent();
                 let told = self.upgrade.as_ref().map(|up| up.way.send(GO, None));
                 if told.is_none_or(|told| told.is_err()) {
                     self.roll_back("it has gone");
@@ -164,7 +165,7 @@ impl Master {
         self.notifier.replaced_by(number);
         let said = format!("process {number} has taken over");
         say!(Level::Info, "{said}; this one finishes");
-        if let (true, Some(commands)) = (upgrade.is_asked, &self.commands) {
+        if let (true, Some(commands)) = (upgrade.is_asked, &self.ways.commands) {
             let _ = control::reply(commands, &Reply::Done(said));
         }
         self.due.is_replaced = true;
@@ -199,7 +200,7 @@ impl Master {
             said += &format!("; {why}");
         }
         say!(Level::Error, "{said}");
-        if let (true, Some(commands)) = (upgrade.is_asked, &self.commands) {
+        if let (true, Some(commands)) = (upgrade.is_asked, &self.ways.commands) {
             let _ = control::reply(commands, &Reply::Refused(said));
         }
         self.due.admin_is_stale = true;

@@ -5,14 +5,12 @@ use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use bytes::Bytes;
 use flyball_http::{Name, Request, Scheme, Status};
 
+use super::challenges::CHALLENGES;
 use super::{Answer, Lookup, Service, Sites, page_body};
 use crate::pages;
 
 /// The port that `https` means.
 const HTTPS_PORT: u16 = 443;
-
-/// Where an authority looks for the answer to its challenge, in the clear (RFC 8555, section 8.3).
-const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 
 /// Whether a path is that of the answer to a challenge: a token in the alphabet of base64url, so
 /// that it leads to no other place.

@@ -65,11 +65,14 @@ pub enum Calls {
     ConnectUnix,
     /// Descriptors that tell the time, for modules that wait.
     Timers,
+    /// What the agent that gets certificates does beside: connections outwards, looking up names,
+    /// directories of its own.
+    Agent,
 }
 
 impl Calls {
     /// Every group.
-    pub const ALL: [Calls; 13] = [
+    pub const ALL: [Calls; 14] = [
         Calls::Common,
         Calls::Connections,
         Calls::Files,
@@ -83,6 +86,7 @@ impl Calls {
         Calls::Connect,
         Calls::ConnectUnix,
         Calls::Timers,
+        Calls::Agent,
     ];
 
     /// Its name in documents.
@@ -101,6 +105,7 @@ impl Calls {
             Calls::Connect => "connect",
             Calls::ConnectUnix => "connect-unix",
             Calls::Timers => "timers",
+            Calls::Agent => "agent",
         }
     }
 
@@ -120,6 +125,7 @@ impl Calls {
             Calls::Connect => CONNECT,
             Calls::ConnectUnix => CONNECT_UNIX,
             Calls::Timers => TIMERS,
+            Calls::Agent => AGENT,
         }
     }
 }
@@ -151,13 +157,15 @@ mod numbers {
         };
     }
     numbers! {
-        accept4 = SYS_accept4, brk = SYS_brk, clock_getres = SYS_clock_getres,
+        accept4 = SYS_accept4, bind = SYS_bind, brk = SYS_brk, clock_getres = SYS_clock_getres,
         clock_gettime = SYS_clock_gettime, clock_nanosleep = SYS_clock_nanosleep,
         clone = SYS_clone, clone3 = SYS_clone3, close = SYS_close, close_range = SYS_close_range,
         connect = SYS_connect, dup = SYS_dup, dup3 = SYS_dup3, epoll_create1 = SYS_epoll_create1,
         epoll_ctl = SYS_epoll_ctl, epoll_pwait = SYS_epoll_pwait, epoll_pwait2 = SYS_epoll_pwait2,
         eventfd2 = SYS_eventfd2, exit = SYS_exit, exit_group = SYS_exit_group,
-        fadvise64 = SYS_fadvise64, fallocate = SYS_fallocate, fcntl = SYS_fcntl,
+        faccessat = SYS_faccessat, faccessat2 = SYS_faccessat2,
+        fadvise64 = SYS_fadvise64, fallocate = SYS_fallocate, fchmodat = SYS_fchmodat,
+        fcntl = SYS_fcntl,
         fdatasync = SYS_fdatasync, flock = SYS_flock, fstat = SYS_fstat, fstatfs = SYS_fstatfs,
         fsync = SYS_fsync, ftruncate = SYS_ftruncate, futex = SYS_futex,
         getdents64 = SYS_getdents64, getegid = SYS_getegid, geteuid = SYS_geteuid,
@@ -168,23 +176,27 @@ mod numbers {
         io_uring_register = SYS_io_uring_register, io_uring_setup = SYS_io_uring_setup,
         ioctl = SYS_ioctl, kill = SYS_kill, lseek = SYS_lseek, madvise = SYS_madvise,
         membarrier = SYS_membarrier, memfd_create = SYS_memfd_create, mincore = SYS_mincore,
+        mkdirat = SYS_mkdirat,
         mlock = SYS_mlock, mmap = SYS_mmap, mprotect = SYS_mprotect, mremap = SYS_mremap,
         munlock = SYS_munlock, munmap = SYS_munmap, nanosleep = SYS_nanosleep,
         newfstatat = SYS_newfstatat, openat = SYS_openat, openat2 = SYS_openat2,
         pipe2 = SYS_pipe2, ppoll = SYS_ppoll, prctl = SYS_prctl, pread64 = SYS_pread64,
         preadv2 = SYS_preadv2, prlimit64 = SYS_prlimit64, pselect6 = SYS_pselect6,
         pwrite64 = SYS_pwrite64, read = SYS_read, readlinkat = SYS_readlinkat, readv = SYS_readv,
-        recvfrom = SYS_recvfrom, recvmsg = SYS_recvmsg, renameat = SYS_renameat,
+        recvfrom = SYS_recvfrom, recvmmsg = SYS_recvmmsg, recvmsg = SYS_recvmsg,
+        renameat = SYS_renameat,
         renameat2 = SYS_renameat2, restart_syscall = SYS_restart_syscall, rseq = SYS_rseq,
         rt_sigaction = SYS_rt_sigaction, rt_sigprocmask = SYS_rt_sigprocmask,
         rt_sigreturn = SYS_rt_sigreturn, sched_getaffinity = SYS_sched_getaffinity,
         sched_setaffinity = SYS_sched_setaffinity, sched_yield = SYS_sched_yield,
-        seccomp = SYS_seccomp, sendfile = SYS_sendfile, sendmsg = SYS_sendmsg, sendto = SYS_sendto,
+        seccomp = SYS_seccomp, sendfile = SYS_sendfile, sendmmsg = SYS_sendmmsg,
+        sendmsg = SYS_sendmsg, sendto = SYS_sendto,
         set_robust_list = SYS_set_robust_list, setsockopt = SYS_setsockopt,
         shutdown = SYS_shutdown, sigaltstack = SYS_sigaltstack, signalfd4 = SYS_signalfd4,
         socket = SYS_socket, socketpair = SYS_socketpair, statx = SYS_statx, tgkill = SYS_tgkill,
         timerfd_create = SYS_timerfd_create, timerfd_settime = SYS_timerfd_settime,
-        uname = SYS_uname, unlinkat = SYS_unlinkat, wait4 = SYS_wait4, waitid = SYS_waitid,
+        uname = SYS_uname, unlinkat = SYS_unlinkat, utimensat = SYS_utimensat, wait4 = SYS_wait4,
+        waitid = SYS_waitid,
         write = SYS_write, writev = SYS_writev,
     }
     /// Not in the library yet; the same on every machine.
@@ -193,9 +205,11 @@ mod numbers {
 
     #[cfg(target_arch = "x86_64")]
     numbers! {
-        epoll_wait = SYS_epoll_wait, getdents = SYS_getdents, getrlimit = SYS_getrlimit,
+        access = SYS_access, chmod = SYS_chmod, epoll_wait = SYS_epoll_wait,
+        getdents = SYS_getdents, getrlimit = SYS_getrlimit,
         open = SYS_open, poll = SYS_poll, readlink = SYS_readlink, rename = SYS_rename,
-        select = SYS_select, stat = SYS_stat, lstat = SYS_lstat, unlink = SYS_unlink,
+        select = SYS_select, stat = SYS_stat, lstat = SYS_lstat, mkdir = SYS_mkdir,
+        unlink = SYS_unlink,
     }
 }
 
@@ -306,3 +320,15 @@ const CONNECT: &[Call] = calls![connect, socket => STREAMS];
 const CONNECT_UNIX: &[Call] = calls![connect, socket => UNIX_STREAMS];
 
 const TIMERS: &[Call] = calls![timerfd_create, timerfd_settime];
+
+/// The library that looks up names asks by datagrams, and the kernel which addresses there are.
+const LOOKUPS: Rule = Rule::OneOf(
+    0,
+    &[libc::AF_UNIX as u64, libc::AF_INET as u64, libc::AF_INET6 as u64, libc::AF_NETLINK as u64],
+);
+
+const AGENT: &[Call] = calls![
+    bind, connect, faccessat, faccessat2, fchmodat, mkdirat, recvmmsg, sendmmsg,
+    socket => LOOKUPS, utimensat;
+    old access, chmod, mkdir
+];

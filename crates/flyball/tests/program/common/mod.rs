@@ -82,6 +82,12 @@ pub fn architectures() -> Vec<&'static str> {
     flyball_arch::ALL.iter().filter(runs).map(|arch| arch.name()).collect()
 }
 
+/// Whether a process is the agent that gets certificates.
+pub fn is_agent(process: u32) -> bool {
+    let words = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    words.split(|byte| *byte == 0).any(|word| word == b"acme-agent")
+}
+
 /// Sends a signal, such as `TERM`. A process that is told to stop has stopped afterwards, with all
 /// of its threads.
 pub fn signal(process: u32, name: &str) {

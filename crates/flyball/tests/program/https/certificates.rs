@@ -64,7 +64,7 @@ fn a_site_without_a_certificate_says_so() {
     let missing = authority.launch(&site).expect_err("no certificate");
     assert!(missing.errors.contains("site.certificate: is missing"), "{}", missing.errors);
     let acme = authority.launch(&(site.clone() + "certificate = \"acme\"\n")).expect_err("acme");
-    assert!(acme.errors.contains("are not there yet"), "{}", acme.errors);
+    assert!(acme.errors.contains("needs the names of the site"), "{}", acme.errors);
     authority.issue("a.pem", &["a.test"]);
     let both = site + "certificate = \"none\"\n" + &authority.site("\"a.test\"", "a.pem", "");
     let server = authority.start(&both);

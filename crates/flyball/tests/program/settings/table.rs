@@ -8,11 +8,11 @@ use flyball::settings::{
     settings_markdown,
 };
 use flyball_arch::{
-    AcceptLimit, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings, CloseAfter,
-    CompletionOrder, Events, Experiment, HelperKind, Listen, LogFormat, LogLevel, LogSettings,
-    LoopHabits, ResidencyTest, RingSettings, RunningSettings, SandboxMode, SandboxSettings,
-    SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder, TicketKeys, TlsSettings,
-    Violation, WorkOrder,
+    AcceptLimit, AccessLog, AcmeSettings, AdminAddress, Advice, ClientAddress, ClientSettings,
+    CloseAfter, CompletionOrder, Events, Experiment, HelperKind, Listen, LogFormat, LogLevel,
+    LogSettings, LoopHabits, ResidencyTest, RingSettings, RunningSettings, SandboxMode,
+    SandboxSettings, SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder, TicketKeys,
+    TlsSettings, Violation, WorkOrder,
 };
 use flyball_http::{HeadStyle, Limits};
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
@@ -128,6 +128,23 @@ fn different_tls() -> TlsSettings {
         rejects_unknown: true,
         tickets: TicketKeys::Off,
         watch_ms: 3,
+        acme: different_acme(),
+        internal: PathBuf::new(), // follows from the environment
+    }
+}
+
+fn different_acme() -> AcmeSettings {
+    AcmeSettings {
+        is_written: false, // follows from the others
+        email: Some("a@b".into()),
+        directories: vec!["zerossl".into()],
+        roots: Some("/other".into()),
+        profile: Some("other".into()),
+        external: Some("other".into()),
+        external_key: Some("/other".into()),
+        storage: "/other".into(),
+        challenges: vec!["dns-01".into()],
+        dns_hook: vec!["other".into()],
     }
 }
 
@@ -558,6 +575,10 @@ fn the_example_file_shows_the_defaults() {
     assert!(settings.given.contains_key("listen"));
     settings.given.clear();
     assert!(std::mem::take(&mut settings.sandbox.by_file));
+    assert!(std::mem::take(&mut settings.tls.acme.is_written));
+    // They follow from the environment.
+    settings.tls.acme.storage.clear();
+    settings.tls.internal.clear();
     assert_eq!(format!("{settings:?}"), format!("{:?}", defaults()));
 }
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::common::load::under_load;
 use crate::common::{
-    Launch, Server, Site, architectures, copy_program, get, is_running, refused, signal, text,
-    told, wait_for, within, write_script,
+    Launch, Server, Site, architectures, children, copy_program, get, is_agent, is_running,
+    refused, signal, text, told, wait_for, within, write_script,
 };
 use tempfile::TempDir;
 
@@ -22,11 +22,16 @@ struct Installed {
 
 impl Installed {
     fn start(arch: &str) -> Installed {
-        Installed::with(arch, |_| (String::new(), String::new()))
+        Installed::with(arch, &[], |_| (String::new(), String::new()))
     }
 
-    /// The same with settings of the server and of its site, told where its files are.
-    fn with(arch: &str, more: impl FnOnce(&TempDir) -> (String, String)) -> Installed {
+    /// The same with further arguments, and settings of the server and of its site, told where its
+    /// files are.
+    fn with(
+        arch: &str,
+        arguments: &[&str],
+        more: impl FnOnce(&TempDir) -> (String, String),
+    ) -> Installed {
         let site = Site::with(&[("small.txt", &[b'x'; 1024])]);
         let directory = tempfile::tempdir().expect("a temporary directory");
         let (server, of_site) = more(&directory);
@@ -43,7 +48,7 @@ impl Installed {
         std::fs::write(&config, lines).expect("the file is written");
         let launch = Launch::program(&[program.into()]);
         let launch = launch.args(&["--config", text(&config), "--listen", "127.0.0.1:0"]);
-        let server = launch.start();
+        let server = launch.args(arguments).start();
         Installed { directory, server, _site: site }
     }
 
@@ -207,7 +212,7 @@ fn a_program_that_is_not_ready_in_time_is_ended_and_the_running_one_goes_on() {
         return;
     }
     let limit = |_: &TempDir| ("upgrade-timeout = \"700ms\"".to_owned(), String::new());
-    let installed = Installed::with("n-copy", limit);
+    let installed = Installed::with("n-copy", &[], limit);
     let (socket, old) = (installed.socket(), installed.pid());
     under_load(&installed.server, |done| {
         let mut tried = 0;
@@ -260,7 +265,7 @@ fn family(master: u32) -> Vec<u32> {
 #[test]
 fn the_log_and_the_programs_of_an_upgraded_server_go_on_and_the_old_ones_end() {
     let user = if flyball_sys::process::is_root() { "user = \"root\"\n" } else { "" };
-    let mut installed = Installed::with("symped", |directory| {
+    let mut installed = Installed::with("symped", &[], |directory| {
         let program = within(directory, "hello");
         let head = "echo Content-Type: text/plain; echo Content-Length: 6; echo";
         write_script(&program, &format!("{head}; echo hello"));
@@ -322,4 +327,46 @@ fn an_upgraded_server_can_be_upgraded_and_reloaded() {
     wait_for("another PID", || Some(installed.pid()).filter(|pid| *pid != second));
     wait_for("the second master ends", || (!is_running(second)).then_some(()));
     assert_eq!(installed.server.connect().ask(get("/small.txt")).status(), 200);
+}
+
+#[test]
+fn one_agent_gets_certificates_before_during_and_after_an_upgrade() {
+    let listen = format!("https://{}", flyball_testkit::free_address());
+    let mut installed = Installed::with("n-copy", &["--listen", &listen], |directory| {
+        let storage = within(directory, "acme");
+        let server = flyball_testkit::as_ourselves().to_owned()
+            + &format!(
+                "[acme]\ndirectory = \"https://127.0.0.1:1/dir\"\nstorage = {:?}\n",
+                text(&storage)
+            );
+        (server, "hosts = [\"a.test\"]\ncertificate = \"acme\"\n".to_owned())
+    });
+    let old = installed.pid();
+    let agents_of = |master: u32| children(master).into_iter().filter(|child| is_agent(*child));
+    let all = |masters: &[u32]| masters.iter().flat_map(|one| agents_of(*one)).collect::<Vec<_>>();
+    let first = wait_for("the agent", || all(&[old]).first().copied());
+    installed.install_itself();
+    let (socket, done) = (installed.socket(), std::sync::atomic::AtomicBool::new(false));
+    let most = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| {
+            let said = told(&socket, &["upgrade"]);
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            said
+        });
+        let mut most = 0;
+        while !done.load(std::sync::atomic::Ordering::Relaxed) {
+            let masters: Vec<u32> = children(old).into_iter().chain([old]).collect();
+            most = all(&masters).len().max(most);
+            std::thread::yield_now();
+        }
+        assert!(asked.join().unwrap().ends_with(" has taken over\n"));
+        most
+    });
+    let new = installed.pid();
+    assert_ne!(new, old);
+    let next = wait_for("the agent of the new master", || all(&[new]).first().copied());
+    assert_ne!(next, first);
+    assert_eq!((most, all(&[old, new])), (1, vec![next]));
+    assert!(installed.server.ended().success());
+    assert_eq!(all(&[new]), [next]);
 }

@@ -1,0 +1,187 @@
+//! Whole servers and Pebble: from nothing to a certificate, and what is left of that afterwards.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use flyball_testkit::pebble::{self, Ways};
+use flyball_testkit::wait::{DEADLINE, until};
+use flyball_testkit::{Launch, Server, free_address};
+
+use crate::common::https::Authority;
+use crate::common::{is_agent, signal};
+
+/// Starts where another process takes a port that was free.
+const STARTS: usize = 5;
+
+/// Pebble, and what a server needs that gets a certificate from it.
+struct Setting {
+    pebble: pebble::Authority,
+    /// Issues what comes from files.
+    own: Authority,
+    clear: SocketAddr,
+    tls: SocketAddr,
+}
+
+impl Setting {
+    fn new() -> Option<Setting> {
+        let (clear, tls) = (free_address(), free_address());
+        let pebble = pebble::Authority::start((clear, tls), Ways::default())?;
+        let own = Authority::new();
+        own.issue("file.pem", &["file.test"]);
+        Some(Setting { pebble, own, clear, tls })
+    }
+
+    fn storage(&self) -> PathBuf {
+        self.own.path("state/acme")
+    }
+
+    /// A site that gets its certificate, and one that has it from a file.
+    fn config(&self, hosts: &str, challenge: &str, more: &str) -> String {
+        let (url, roots, storage) = (self.pebble.url(), self.pebble.roots(), self.storage());
+        let root = self.own.path("root");
+        format!(
+            "{more}\nadmin = \"127.0.0.1:0\"\n[tls]\nwatch = \"1h\"\n[acme]\ndirectory = {url:?}\n\
+             ca-root = {roots:?}\nstorage = {storage:?}\nchallenge = [{challenge}]\n\
+             [[site]]\nhosts = [{hosts}]\nroot = {root:?}\ncertificate = \"acme\"\n\n{}",
+            self.own.site("\"file.test\"", "file.pem", "")
+        )
+    }
+
+    #[track_caller]
+    fn start(&self, config: &str) -> Server {
+        let launch = || {
+            let listen =
+                [format!("--listen={}", self.clear), format!("--listen=https://{}", self.tls)];
+            let [clear, tls] = listen;
+            Launch::config(config).and(clear).and(tls).start()
+        };
+        let tried = (0..STARTS).find_map(|_| launch().ok());
+        tried.unwrap_or_else(|| launch().expect("it starts"))
+    }
+
+    /// What a client is shown that asks for this name.
+    fn shown(&self, server: &Server, name: &str) -> String {
+        self.own.openssl(server, name, &[])
+    }
+
+    /// Waits until clients are shown a certificate of Pebble's for this name.
+    #[track_caller]
+    fn wait_for_certificate(&self, server: &Server, name: &str) {
+        let is_there = || self.shown(server, name).contains("Pebble Intermediate").then_some(());
+        let came = until(DEADLINE, is_there);
+        assert!(came.is_some(), "{}\n{}", server.status(), server.errors());
+    }
+}
+
+/// The agents of a server.
+fn agents(server: &Server) -> Vec<u32> {
+    server.processes().into_iter().filter(|process| is_agent(*process)).collect()
+}
+
+/// The one agent of a server, once there is one.
+#[track_caller]
+fn the_agent(server: &Server) -> u32 {
+    let one = || agents(server).first().copied();
+    until(DEADLINE, one).unwrap_or_else(|| panic!("no agent:\n{}", server.errors()))
+}
+
+/// `/status` once the agent has said of a certificate what it knows: when it is renewed.
+#[track_caller]
+fn known(server: &Server) -> serde_json::Value {
+    let look = || {
+        let status: serde_json::Value = serde_json::from_str(&server.status()).ok()?;
+        let one = status["certificates"][0].clone();
+        one["renews_at"].is_u64().then_some(one)
+    };
+    until(DEADLINE, look).unwrap_or_else(|| panic!("{}\n{}", server.status(), server.errors()))
+}
+
+/// As whom workers run: another user, where that can be.
+fn user() -> &'static str {
+    if is_root() { "user = \"65534\"" } else { "" }
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0)
+}
+
+#[test]
+fn a_certificate_comes_from_nothing_by_each_challenge_and_a_restart_orders_nothing() {
+    for (challenge, arch) in [("tls-alpn-01", "n-copy"), ("http-01", "mp")] {
+        let Some(setting) = Setting::new() else { return };
+        let lines = format!("arch = \"{arch}\"\n{}", user());
+        let config = setting.config("\"a.test\"", &format!("{challenge:?}"), &lines);
+        let server = setting.start(&config);
+        assert!(server.errors().contains("no certificate for a.test yet"), "{}", server.errors());
+        let other = setting.shown(&server, "file.test");
+        assert!(setting.own.is_in("file.pem", &other), "{other}");
+        setting.wait_for_certificate(&server, "a.test");
+        let told = known(&server);
+        assert_eq!((&told["name"], &told["source"]), (&"a.test".into(), &"acme".into()));
+        assert!(told["issuer"].as_str().unwrap().contains("Pebble") && told["error"].is_null());
+        let file = setting.storage().join("certificates/a.test.pem");
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+        server.assert_sound();
+        server.terminate();
+        drop(server);
+        let server = setting.start(&config);
+        let shown = setting.shown(&server, "a.test");
+        assert!(shown.contains("Pebble Intermediate"), "at once:\n{shown}");
+        known(&server);
+        assert_eq!(setting.pebble.issued(), 1, "{challenge}:\n{}", server.errors());
+    }
+}
+
+#[test]
+fn the_agent_has_few_rights_comes_back_when_it_is_killed_and_is_alone() {
+    let Some(setting) = Setting::new() else { return };
+    let config = setting.config("\"a.test\"", "\"tls-alpn-01\"", user());
+    let server = setting.start(&config);
+    setting.wait_for_certificate(&server, "a.test");
+    let first = the_agent(&server);
+    let status = fs::read_to_string(format!("/proc/{first}/status")).unwrap();
+    for line in ["NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t0000000000000000"] {
+        assert!(status.contains(line), "{line} of\n{status}");
+    }
+    if is_root() {
+        assert!(!status.contains("Uid:\t0"), "{status}");
+        assert_ne!(fs::metadata(setting.storage()).unwrap().uid(), 0);
+    }
+    signal(first, "KILL");
+    let next = until(DEADLINE, || agents(&server).into_iter().find(|agent| *agent != first));
+    let next = next.unwrap_or_else(|| panic!("no other agent:\n{}", server.errors()));
+    known(&server);
+    // What it does is the same after a reload: it goes on.
+    server.reload();
+    assert_eq!(agents(&server), [next], "{}", server.errors());
+    assert_eq!(setting.pebble.issued(), 1);
+    let more = setting.config("\"a.test\", \"b.test\"", "\"http-01\"", user());
+    server.reload_with(&more);
+    assert_eq!(agents(&server).len(), 1, "{}", server.errors());
+    setting.wait_for_certificate(&server, "b.test");
+    let has_both = || setting.pebble.issued() == 2;
+    assert!(until(DEADLINE, || has_both().then_some(())).is_some(), "{}", server.errors());
+    assert!(setting.shown(&server, "a.test").contains("Pebble Intermediate"));
+    // Nothing is left of it with the server.
+    let last = the_agent(&server);
+    server.terminate();
+    drop(server);
+    assert!(until(DEADLINE, || (!is_agent(last)).then_some(())).is_some());
+}
+
+#[test]
+fn an_authority_is_answered_before_the_rules_of_the_site_and_others_are_not() {
+    let Some(setting) = Setting::new() else { return };
+    let config = setting.config("\"a.test\"", "\"http-01\"", "");
+    let of_site = "certificate = \"acme\"\ndeny = [\"127.0.0.0/8\"]\n";
+    let server = setting.start(&config.replacen("certificate = \"acme\"\n", of_site, 1));
+    setting.wait_for_certificate(&server, "a.test");
+    let status = |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n");
+        server.connect().ask(&request).status()
+    };
+    assert_eq!(status("/"), 308);
+    assert_eq!(status("/.well-known/acme-challenge/none"), 403);
+}

@@ -1,0 +1,126 @@
+//! What the agent that gets certificates is to do, by the settings.
+
+use std::path::Path;
+
+use flyball_acme::{Authority, Configuration, External, Kind, Name, certificate_path};
+use flyball_arch::settings::{SandboxMode, Settings};
+use flyball_site::{CertificateFiles, CertificateSource, SiteSettings};
+use flyball_sys::secret_file;
+
+/// Longest file of a key of an account elsewhere, in bytes.
+const KEY_BYTES_MAX: u64 = 4_096;
+
+/// The names of the certificate of a site: its hosts, addresses without their brackets.
+pub(crate) fn names_of(site: &SiteSettings) -> Vec<String> {
+    let bare = |host: &String| host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    site.hosts.iter().map(bare).collect()
+}
+
+/// Where the agent leaves the certificate of these names.
+///
+/// # Errors
+/// When the first of them can be no name of a certificate.
+pub(crate) fn files_of(names: &[String], storage: &Path) -> Result<CertificateFiles, String> {
+    let first = Name::parse(names.first().map(String::as_str).unwrap_or_default())?;
+    let path = certificate_path(storage, &first);
+    Ok(CertificateFiles { chain: path.clone(), key: path, written: String::new() })
+}
+
+/// What the agent is to do; nothing where no site is to get a certificate. Blocks on the disk.
+///
+/// # Errors
+/// Which setting cannot be used, and why.
+pub(crate) fn configuration(settings: &Settings) -> Result<Option<Configuration>, String> {
+    let acme = &settings.tls.acme;
+    let is_wanted = |site: &&SiteSettings| site.tls.source == CertificateSource::Acme;
+    let certificates: Vec<_> = settings.sites.iter().filter(is_wanted).map(names_of).collect();
+    if certificates.is_empty() || !settings.listen.iter().any(|listen| listen.tls) {
+        return Ok(None);
+    }
+    let external = external(settings)?;
+    let authority = |directory: &String| {
+        let known = Authority::new(directory);
+        Authority {
+            roots: acme.roots.clone(),
+            profile: acme.profile.clone(),
+            external: external.clone().filter(|_| !known.is_lets_encrypt()),
+            ..known
+        }
+    };
+    let configuration = Configuration {
+        storage: acme.storage.clone(),
+        authorities: acme.directories.iter().map(authority).collect(),
+        email: acme.email.clone(),
+        challenges: acme.challenges.iter().filter_map(|name| Kind::named(name)).collect(),
+        dns_hook: acme.dns_hook.clone(),
+        confines: settings.sandbox.mode != SandboxMode::Off,
+        certificates,
+    };
+    configuration.check().map_err(|why| format!("acme: {why}"))?;
+    Ok(Some(configuration))
+}
+
+/// The account elsewhere, with its key.
+fn external(settings: &Settings) -> Result<Option<External>, String> {
+    let acme = &settings.tls.acme;
+    let (Some(id), Some(path)) = (&acme.external, &acme.external_key) else { return Ok(None) };
+    let blame =
+        |why: String| settings.blame("acme.external-key", format!("{} {why}", path.display()));
+    let file = secret_file::read(path, KEY_BYTES_MAX)
+        .map_err(|error| blame(format!("cannot be read: {error}")))?;
+    if file.is_open_to_all() {
+        return Err(blame(format!("is open to all users (mode {:04o}): chmod 600", file.mode)));
+    }
+    let key = String::from_utf8(file.bytes).map_err(|_| blame("holds no text".into()))?;
+    Ok(Some(External { id: id.clone(), key: key.trim().to_owned() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn site(hosts: &[&str]) -> SiteSettings {
+        let hosts = hosts.iter().map(ToString::to_string).collect();
+        let mut site = SiteSettings { hosts, ..SiteSettings::default() };
+        site.tls.source = CertificateSource::Acme;
+        site
+    }
+
+    fn settings(sites: Vec<SiteSettings>, listen: &str) -> Settings {
+        let (tls, address) = (listen.starts_with("https"), "127.0.0.1:443".parse().unwrap());
+        let listen = vec![flyball_arch::settings::Listen { address, tls }];
+        Settings { sites, listen, ..Settings::default() }
+    }
+
+    #[test]
+    fn each_site_with_a_certificate_by_acme_has_one_with_its_hosts() {
+        let other = SiteSettings::default();
+        let sites = vec![site(&["a.test", "[2001:db8::1]"]), other, site(&["b.test"])];
+        let told = configuration(&settings(sites.clone(), "https")).unwrap().unwrap();
+        assert_eq!(told.certificates, [vec!["a.test", "2001:db8::1"], vec!["b.test"]]);
+        assert_eq!(told.authorities[0].directory, "letsencrypt");
+        assert!(configuration(&settings(sites, "http")).unwrap().is_none());
+        let why = configuration(&settings(vec![site(&["*.a.test"])], "https")).unwrap_err();
+        assert!(why.contains("*.a.test is ours"), "{why}");
+    }
+
+    #[test]
+    fn an_account_elsewhere_is_told_to_those_alone_that_may_want_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = dir.path().join("key");
+        fs::write(&key, "c2VjcmV0\n").unwrap();
+        let mut settings = settings(vec![site(&["a.test"])], "https");
+        let acme = &mut settings.tls.acme;
+        acme.directories = vec!["letsencrypt".into(), "zerossl".into()];
+        (acme.external, acme.external_key) = (Some("id".into()), Some(key.clone()));
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(configuration(&settings).unwrap_err().contains("open to all users"));
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+        let told = configuration(&settings).unwrap().unwrap();
+        assert_eq!(told.authorities[0].external, None);
+        let external = External { id: "id".into(), key: "c2VjcmV0".into() };
+        assert_eq!(told.authorities[1].external, Some(external));
+    }
+}
