@@ -24,6 +24,9 @@ use crate::tickets::{Root, Ticketer, Tickets};
 /// The protocol that is agreed on with a client that names some: HTTP/1.1 (RFC 7301, section 6).
 pub(crate) const HTTP_1_1: &[u8] = b"http/1.1";
 
+/// That of a client which names no other, such as `curl --http1.0`.
+const HTTP_1_0: &[u8] = b"http/1.0";
+
 /// The least version of TLS of one site, and whose certificates its clients show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
@@ -293,7 +296,7 @@ fn server_of(
         .with_protocol_versions(policy.versions())?;
     let builder = with_clients(builder, policy.clients.as_ref());
     let mut server = builder.with_cert_resolver(Arc::clone(resolver) as _);
-    server.alpn_protocols = vec![HTTP_1_1.to_vec()];
+    server.alpn_protocols = vec![HTTP_1_1.to_vec(), HTTP_1_0.to_vec()];
     server.session_storage = Arc::new(NoServerSessionStorage {});
     server.send_tls13_tickets = 0;
     // Resumption would skip the look at the client's certificate.

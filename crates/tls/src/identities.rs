@@ -147,6 +147,15 @@ impl Identities {
     }
 }
 
+/// One scheme of each kind of key that a certificate may have.
+const ALL_SCHEMES: &[SignatureScheme] = &[
+    SignatureScheme::ECDSA_NISTP256_SHA256,
+    SignatureScheme::ECDSA_NISTP384_SHA384,
+    SignatureScheme::ECDSA_NISTP521_SHA512,
+    SignatureScheme::ED25519,
+    SignatureScheme::RSA_PSS_SHA256,
+];
+
 /// Chooses certificates at one listening socket.
 #[derive(Debug)]
 pub(crate) struct Resolver {
@@ -159,7 +168,10 @@ impl ResolvesServerCert for Resolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name();
         let site = name.and_then(|name| self.identities.site_of(name)).unwrap_or(self.default);
-        self.identities.choose(site, name, hello.signature_schemes())
+        let fitting = self.identities.choose(site, name, hello.signature_schemes());
+        // With one that does not fit rustls says that nothing is in common (handshake_failure), and
+        // without any that access is denied.
+        fitting.or_else(|| self.identities.choose(site, name, ALL_SCHEMES))
     }
 }
 
