@@ -1,12 +1,12 @@
 //! Programs that answer (RFC 3875), under every architecture: real programs, real sockets.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::backend_faults::processes;
-use crate::common_programs::on_every_architecture;
+use crate::common_programs::{on_every_architecture, on_every_architecture_over_tls};
 use flyball_testkit::{Client, Launch, Response, Server, as_ourselves, skip, wait};
 use tempfile::TempDir;
 
@@ -262,9 +262,16 @@ fn a_program_gets_its_request_and_answers_it(architecture: &str) {
     assert!(wait::until(wait::DEADLINE, logged).is_some(), "{}", programs.server.errors());
 }
 
-fn a_body_goes_there_and_its_echo_comes_back_at_the_same_time(architecture: &str) {
-    let Some(programs) = start(architecture, "") else { return };
+/// A body, and its length in a field.
+fn large_body() -> (Vec<u8>, String) {
     let body: Vec<u8> = (0..2_000_000u32).flat_map(|n| n.to_le_bytes()).take(3_000_001).collect();
+    let length = format!("Content-Length: {}", body.len());
+    (body, length)
+}
+
+fn a_body_reaches_a_program_with_a_length_and_in_chunks(architecture: &str) {
+    let Some(programs) = start(architecture, "") else { return };
+    let (body, length) = large_body();
     let mut chunked = Vec::new();
     for chunk in body.chunks(70_001) {
         chunked.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
@@ -272,28 +279,30 @@ fn a_body_goes_there_and_its_echo_comes_back_at_the_same_time(architecture: &str
         chunked.extend_from_slice(b"\r\n");
     }
     chunked.extend_from_slice(b"0\r\n\r\n");
-    let length = format!("Content-Length: {}", body.len());
     for (framing, sent) in [(&length[..], &body), ("Transfer-Encoding: chunked", &chunked)] {
         let head = format!("POST /run/sum HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n");
         let mut client = programs.server.connect();
         client.send(head);
         client.send(sent);
         assert_eq!(answer(&mut client).text.trim(), body.len().to_string());
-        // HTTP/1.0, whose answer has no chunks, cannot send them either.
-        if sent.len() == body.len() {
-            let head = format!("POST /run/echo HTTP/1.0\r\n{framing}\r\n\r\n");
-            let mut socket = TcpStream::connect(programs.server.address()).unwrap();
-            let mut sending = socket.try_clone().unwrap();
-            let all = [head.as_bytes(), sent].concat();
-            let sender = std::thread::spawn(move || sending.write_all(&all));
-            let mut answer = Vec::new();
-            socket.set_read_timeout(Some(wait::DEADLINE)).unwrap();
-            socket.read_to_end(&mut answer).unwrap();
-            sender.join().unwrap().unwrap();
-            let start = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
-            assert!(answer[start..] == body, "{} of {}", answer.len() - start, body.len());
-        }
     }
+}
+
+fn a_body_goes_there_and_its_echo_comes_back_at_the_same_time(architecture: &str) {
+    let Some(programs) = start(architecture, "") else { return };
+    let (body, length) = large_body();
+    // An answer of HTTP/1.0 has no chunks.
+    let head = format!("POST /run/echo HTTP/1.0\r\n{length}\r\n\r\n");
+    let mut socket = TcpStream::connect(programs.server.address()).unwrap();
+    let mut sending = socket.try_clone().unwrap();
+    let all = [head.as_bytes(), &body].concat();
+    let sender = std::thread::spawn(move || sending.write_all(&all));
+    let mut answer = Vec::new();
+    socket.set_read_timeout(Some(wait::DEADLINE)).unwrap();
+    socket.read_to_end(&mut answer).unwrap();
+    sender.join().unwrap().unwrap();
+    let start = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    assert!(answer[start..] == body, "{} of {}", answer.len() - start, body.len());
 }
 
 /// The next request of a client is there as soon as it has its answer, when the program may not
@@ -487,17 +496,17 @@ fn a_slow_body_takes_no_place_from_others(architecture: &str) {
 
 fn a_request_behind_another_waits_for_its_turn(architecture: &str) {
     let Some(programs) = start(architecture, "") else { return };
-    let mut client = Client::connect(programs.server.address());
+    let mut client = programs.server.connect();
     let paths = ["/run/status", "/page.txt", "/run/env", "/run/local", "/page.txt"];
     client.send(paths.map(get).concat());
     let answers = paths.map(|_| answer(&mut client));
     assert_eq!(answers.each_ref().map(Answer::status), [409, 200, 200, 200, 200]);
     assert!(answers[2].text.contains("GATEWAY_INTERFACE"));
-    let mut socket = TcpStream::connect(programs.server.address()).unwrap();
-    socket.write_all(get("/run/late").as_bytes()).unwrap();
+    let mut client = programs.server.connect();
+    client.send(get("/run/late"));
     let late = programs.runs("late");
     // Nothing tells a client that closes its side from one that is gone.
-    socket.shutdown(Shutdown::Write).unwrap();
+    client.half_close();
     programs.expect_ended("late", late);
 }
 
@@ -525,6 +534,7 @@ on_every_architecture! {
         an_absolute_target_is_the_host_of_every_variable,
         a_program_may_say_when_its_answer_was_made,
         what_a_client_wrote_gives_no_orders_to_a_terminal_that_shows_the_log,
+        a_body_reaches_a_program_with_a_length_and_in_chunks,
         a_body_goes_there_and_its_echo_comes_back_at_the_same_time,
         failures_are_told_apart,
         programs_that_end_make_room_for_the_next,
@@ -535,6 +545,15 @@ on_every_architecture! {
         a_request_behind_another_waits_for_its_turn,
         a_body_over_the_limit_does_not_reach_a_program,
     ]
+}
+
+on_every_architecture_over_tls! {
+    a_program_gets_its_request_and_answers_it,
+    a_body_reaches_a_program_with_a_length_and_in_chunks,
+    failures_are_told_apart,
+    an_answer_whose_program_was_killed_is_broken_off,
+    a_slow_body_takes_no_place_from_others,
+    a_body_over_the_limit_does_not_reach_a_program,
 }
 
 /// Wherever passwords are verified: in place, by helpers, by whoever blocks, beside a ring.

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use crate::common_programs::on_every_architecture;
+use crate::common_programs::{on_every_architecture, on_every_architecture_over_tls};
 use flyball_testkit::{Client, Launch, Response, Server, wait};
 use tempfile::TempDir;
 
@@ -650,6 +650,14 @@ on_every_architecture! {
         a_backend_has_a_file_sent,
         scgi_is_a_netstring_and_an_answer,
     ]
+}
+
+on_every_architecture_over_tls! {
+    a_request_and_its_answer_are_records,
+    bodies_go_both_ways_in_records,
+    what_goes_wrong_is_told_apart,
+    a_request_before_the_end_of_drain_is_answered_after_a_standstill,
+    a_backend_has_a_file_sent,
 }
 
 #[test]

@@ -6,10 +6,19 @@ use std::path::Path;
 
 use crate::common_programs::chromium::{Chromium, headless};
 use crate::common_programs::served::{Served, put};
-use crate::common_programs::{have, on_every_architecture, run};
+use crate::common_programs::{have, on_architectures, on_every_architecture, run};
 use flyball_testkit::Launch;
 
 on_every_architecture! {
+    full [chromium_shows_the_demonstration_and_seeks_in_its_film]
+}
+
+on_architectures! {
+    [
+        full n_copy_tls = "n-copy over TLS",
+        full mt_tls = "mt over TLS",
+        full uring_tls = "uring over TLS",
+    ]
     full [chromium_shows_the_demonstration_and_seeks_in_its_film]
 }
 
@@ -70,7 +79,10 @@ fn log_of_a_look(arch: &str) -> String {
     copy_demonstration(&served.root());
     put(&served.root().join("check.html"), CHECK);
     let console = beside.path().join("console");
-    let browser = Chromium::open(&served.url("/check.html"), beside.path(), &console);
+    // The certificate is of no authority that it knows.
+    let flags = if served.is_secure() { &["--ignore-certificate-errors"][..] } else { &[] };
+    let url = served.url("/check.html");
+    let browser = Chromium::open_with(flags, &url, beside.path(), &console);
     let told = browser.told(&log, "/robots.txt");
     let console = fs::read_to_string(console).expect("what it said");
     let complaints: Vec<&str> = console.lines().filter(|line| line.contains("CONSOLE")).collect();

@@ -1,11 +1,12 @@
 //! The programs that people use get every byte: curl, aria2c, git and apt.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::common_programs::served::{Served, put};
-use crate::common_programs::{have, noise, on_every_architecture, program, run};
+use crate::common_programs::{have, noise, on_architectures, on_every_architecture, program, run};
 use flyball_testkit::crc32;
 
 /// Length of a file that leaves in pieces.
@@ -28,6 +29,32 @@ on_every_architecture! {
     full [git_clones_over_the_dumb_protocol, apt_get_updates_and_downloads_with_pipelining]
 }
 
+on_architectures! {
+    [
+        fast n_copy_tls = "n-copy over TLS",
+        full amped_tls = "amped over TLS",
+        full mt_tls = "mt over TLS",
+        full watpipe_tls = "watpipe over TLS",
+        full uring_tls = "uring over TLS",
+    ]
+    [
+        curl_gets_whole_files_and_heads,
+        curl_gets_ranges_and_resumes,
+        curl_keeps_one_connection_for_several_files,
+        curl_uploads_with_a_length_and_in_chunks,
+        wget_and_openssl_get_whole_files,
+        python_gets_files_on_one_connection_and_uploads,
+    ]
+    full [
+        curl_asks_only_for_what_it_does_not_have,
+        curl_decodes_what_was_compressed,
+        curl_speaks_http_1_0,
+        aria2c_fetches_eight_pieces_at_once,
+        git_clones_over_the_dumb_protocol,
+        apt_get_updates_and_downloads_with_pipelining,
+    ]
+}
+
 /// A server with some files of every size.
 fn served(arch: &str) -> Served {
     let served = Served::start(arch, "digest-path = \"/digest\"", &[]);
@@ -45,15 +72,16 @@ fn content(name: &str, len: usize) -> Vec<u8> {
 }
 
 /// A curl that reads nobody's settings and fails on an error status.
-fn curl() -> Command {
+fn curl(served: &Served) -> Command {
     let mut curl = program("curl");
     curl.args(["--disable", "--silent", "--show-error", "--fail", "--noproxy", "*"]);
+    curl.arg("--cacert").arg(served.trusted());
     curl
 }
 
 /// Runs curl with these arguments; what it wrote to standard output.
-fn curl_says(arguments: &[&str]) -> String {
-    run(curl().args(arguments)).0
+fn curl_says(served: &Served, arguments: &[&str]) -> String {
+    run(curl(served).args(arguments)).0
 }
 
 fn text(path: &Path) -> &str {
@@ -76,11 +104,12 @@ fn curl_gets_whole_files_and_heads(arch: &str) {
         let url = served.url(&format!("/{name}"));
         // Once from the disk, once from the cache.
         for round in 0..2 {
-            let code = curl_says(&[&url, "-o", text(&out), "-w", "%{http_code} %{size_download}"]);
+            let told = ["-o", text(&out), "-w", "%{http_code} %{size_download}"];
+            let code = curl_says(&served, &[&[&*url], &told[..]].concat());
             assert_eq!(code, format!("200 {len}"), "{arch} {name} {round}");
             assert_same(&out, &content(name, *len), &format!("{arch} {name} {round}"));
         }
-        let head = curl_says(&[&url, "--head"]);
+        let head = curl_says(&served, &[&url, "--head"]);
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{arch} {name}: {head}");
         assert!(head.contains(&format!("\r\nContent-Length: {len}\r\n")), "{arch} {name}: {head}");
     }
@@ -102,12 +131,13 @@ fn curl_gets_ranges_and_resumes(arch: &str) {
             ("-500", &whole[len - 500..]),
             ("7990-99999999", &whole[7_990..]),
         ] {
-            let code = curl_says(&[&url, "-r", range, "-o", text(&out), "-w", "%{http_code}"]);
+            let told = ["-r", range, "-o", text(&out), "-w", "%{http_code}"];
+            let code = curl_says(&served, &[&[&*url], &told[..]].concat());
             assert_eq!(code, "206", "{arch} {name} {range}");
             assert_same(&out, expected, &format!("{arch} {name} {range}"));
         }
         let parts =
-            run(curl().args([&url, "-r", "0-9,5000-5999,-10", "-o", text(&out), "-D", "-"]));
+            run(curl(&served).args([&url, "-r", "0-9,5000-5999,-10", "-o", text(&out), "-D", "-"]));
         assert!(parts.0.contains("\r\nContent-Type: multipart/byteranges; boundary="), "{parts:?}");
         let body = fs::read(&out).expect("curl has written it");
         for part in [&whole[..10], &whole[5_000..6_000], &whole[len - 10..]] {
@@ -119,7 +149,7 @@ fn curl_gets_ranges_and_resumes(arch: &str) {
 
         for have in [0, 1, len / 2, len - 1] {
             put(&out, &whole[..have]);
-            curl_says(&[&url, "-C", "-", "-o", text(&out)]);
+            curl_says(&served, &[&url, "-C", "-", "-o", text(&out)]);
             assert_same(&out, &whole, &format!("{arch} {name} resumed at {have}"));
         }
     }
@@ -134,10 +164,10 @@ fn curl_asks_only_for_what_it_does_not_have(arch: &str) {
     for (name, len) in [("dir/small.bin", 8_000), ("large.bin", LARGE)] {
         let url = served.url(&format!("/{name}"));
         let first = ["-R", "-o", text(&out), "--etag-save", text(&etag)];
-        curl_says(&[&[&*url], &first[..]].concat());
+        curl_says(&served, &[&[&*url], &first[..]].concat());
         let code = ["-o", text(&again), "-w", "%{http_code} %{size_download}"];
         let conditional =
-            |condition: &[&str]| curl_says(&[&[&*url], condition, &code[..]].concat());
+            |condition: &[&str]| curl_says(&served, &[&[&*url], condition, &code[..]].concat());
         // By the time of the file that it has, and by the tag of the answer that it had.
         assert_eq!(conditional(&["-z", text(&out)]), "304 0", "{arch} {name}");
         assert_eq!(conditional(&["--etag-compare", text(&etag)]), "304 0", "{arch} {name}");
@@ -163,11 +193,11 @@ fn curl_decodes_what_was_compressed(arch: &str) {
     let url = served.url("/page.html");
     for round in 0..2 {
         let coded = ["-o", text(&out), "-w", "%{size_download}"];
-        let sent = curl_says(&[&[url.as_str(), "--compressed"][..], &coded].concat());
+        let sent = curl_says(&served, &[&[url.as_str(), "--compressed"][..], &coded].concat());
         assert_same(&out, page.as_bytes(), &format!("{arch} {round}"));
         let sent: usize = sent.parse().expect("a number");
         assert!(sent < page.len() / 4, "{arch}: {sent} bytes of {}", page.len());
-        curl_says(&[&url, "-o", text(&out)]);
+        curl_says(&served, &[&url, "-o", text(&out)]);
         assert_same(&out, page.as_bytes(), &format!("{arch} {round}, plain"));
     }
 }
@@ -180,7 +210,7 @@ fn curl_speaks_http_1_0(arch: &str) {
     let out = served.beside("out");
     for (name, len) in FILES {
         let url = served.url(&format!("/{name}"));
-        let code = curl_says(&["-0", &url, "-o", text(&out), "-w", "%{http_code}"]);
+        let code = curl_says(&served, &["-0", &url, "-o", text(&out), "-w", "%{http_code}"]);
         assert_eq!(code, "200", "{arch} {name}");
         assert_same(&out, &content(name, *len), &format!("{arch} {name}"));
     }
@@ -188,7 +218,7 @@ fn curl_speaks_http_1_0(arch: &str) {
     for (field, connections) in [("Connection: keep-alive", "1\n0\n"), ("X-Other: none", "1\n1\n")]
     {
         let write = ["-w", "%{num_connects}\\n", "-o", text(&out), "-o", text(&out)];
-        let says = curl_says(&[&["-0", "-H", field, &*one, &*small], &write[..]].concat());
+        let says = curl_says(&served, &[&["-0", "-H", field, &*one, &*small], &write[..]].concat());
         assert_eq!(says, connections, "{arch}: {field}");
     }
 }
@@ -198,7 +228,7 @@ fn curl_keeps_one_connection_for_several_files(arch: &str) {
         return;
     }
     let served = served(arch);
-    let mut curl = curl();
+    let mut curl = curl(&served);
     curl.args(["-w", "%{http_code} %{num_connects}\\n"]);
     for (at, (name, _)) in FILES.iter().cycle().take(12).enumerate() {
         curl.arg(served.url(&format!("/{name}"))).arg("-o").arg(served.beside(&at.to_string()));
@@ -236,7 +266,7 @@ fn curl_uploads_with_a_length_and_in_chunks(arch: &str) {
             }
             // A wait for 100 that is not answered would show as a time-out.
             let patient = ["--verbose", "--expect100-timeout", "240", "--max-time", "120"];
-            let (says, told) = run(curl().arg(&url).args(way).args(patient));
+            let (says, told) = run(curl(&served).arg(&url).args(way).args(patient));
             assert_eq!(says, expected, "{arch} {way:?}\n{told}");
             // Nobody needs to be told to send nothing (RFC 9110, section 10.1.1).
             let waits = told.contains("> Expect: 100-continue") && len > 0;
@@ -257,12 +287,82 @@ fn aria2c_fetches_eight_pieces_at_once(arch: &str) {
     let mut aria2c = program("aria2c");
     aria2c.args(["--no-conf", "--no-netrc", "--quiet", "--file-allocation=none"]);
     aria2c.args(["-x8", "-s8", "-k1M", "--min-split-size=1M", "--max-tries=1", "-o", "parted"]);
+    aria2c.arg(format!("--ca-certificate={}", served.trusted().display()));
     run(aria2c.arg("-d").arg(served.around()).arg(served.url("/parted.bin")));
     assert_same(&served.beside("parted"), &whole, arch);
     let _directory = served.stop();
     let log = fs::read_to_string(log).expect("the log was written");
     let parts = log.lines().filter(|line| line.contains("\" 206 ")).count();
     assert!(parts >= 7, "{arch}: only {parts} of the requests were for parts:\n{log}");
+}
+
+fn wget_and_openssl_get_whole_files(arch: &str) {
+    if !have(&["wget", "openssl"]) {
+        return;
+    }
+    let served = served(arch);
+    let (out, trusted) = (served.beside("out"), served.trusted());
+    for (name, len) in FILES {
+        let (url, expected) = (served.url(&format!("/{name}")), content(name, *len));
+        let mut wget = program("wget");
+        wget.args(["--no-config", "--quiet", "--no-proxy", "--tries=1", "-O", text(&out)]);
+        run(wget.arg("--ca-certificate").arg(&trusted).arg(url));
+        assert_same(&out, &expected, &format!("{arch} {name}"));
+        for version in ["-tls1_3", "-tls1_2"] {
+            let mut openssl = program("openssl");
+            openssl.args(["s_client", "-quiet", "-verify_return_error", version, "-connect"]);
+            openssl.arg(served.address().to_string()).arg("-CAfile").arg(&trusted);
+            openssl.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut asked = openssl.spawn().expect("timeout starts");
+            let request = format!("GET /{name} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            let input = asked.stdin.as_mut().expect("it is piped");
+            input.write_all(request.as_bytes()).expect("it listens");
+            let found = asked.wait_with_output().expect("it ends");
+            let told = String::from_utf8_lossy(&found.stderr).into_owned();
+            let head = found.stdout.windows(4).position(|four| four == b"\r\n\r\n");
+            let head = head.unwrap_or_else(|| panic!("{arch} {name} {version}: {told}"));
+            assert!(found.stdout[head + 4..] == expected, "{arch} {name} {version}: {told}");
+        }
+    }
+}
+
+/// Asks for files one after the other, and sends one with a length and in chunks.
+const ASKS: &str = "
+import http.client, ssl, sys
+host, port, trusted, root, upload = sys.argv[1:6]
+context = ssl.create_default_context(cafile=trusted)
+connection = http.client.HTTPSConnection(host, int(port), context=context)
+for name in sys.argv[6:]:
+    connection.request('GET', '/' + name)
+    answer = connection.getresponse()
+    whole = open(root + '/' + name, 'rb').read()
+    assert (answer.status, answer.read() == whole) == (200, True), (name, answer.status)
+socket = connection.sock
+sent = open(upload, 'rb').read()
+pieces = [sent[at:at + 70001] for at in range(0, len(sent), 70001)]
+for body, chunked in [(sent, False), (iter(pieces), True)]:
+    connection.request('PUT', '/digest', body=body, encode_chunked=chunked,
+                       headers={'Transfer-Encoding': 'chunked'} if chunked else {})
+    answer = connection.getresponse()
+    print(answer.status, answer.read().decode().strip())
+assert connection.sock is socket, 'one connection'
+";
+
+fn python_gets_files_on_one_connection_and_uploads(arch: &str) {
+    if !have(&["python3"]) {
+        return;
+    }
+    let served = served(arch);
+    let (sent, upload) = (noise(5, LARGE), served.beside("upload"));
+    put(&upload, &sent);
+    let address = served.address();
+    let mut python = program("python3");
+    python.args(["-c", ASKS, &address.ip().to_string(), &address.port().to_string()]);
+    python.args([text(&served.trusted()), text(&served.root()), text(&upload)]);
+    python.args(FILES.iter().map(|(name, _)| *name));
+    let (says, _) = run(&mut python);
+    let told = format!("200 bytes {LARGE} crc32 {:08x}\n", crc32(&sent));
+    assert_eq!(says, told.repeat(2), "{arch}");
 }
 
 /// A git that reads nobody's settings and asks nobody.
@@ -303,7 +403,9 @@ fn git_clones_over_the_dumb_protocol(arch: &str) {
     run(git(&bare).args(["update-server-info"]));
 
     let url = served.url("/project.git");
-    run(git(around).args(["clone", "--quiet", &url, "clone"]));
+    let mut clone = git(around);
+    clone.env("GIT_SSL_CAINFO", served.trusted()).args(["clone", "--quiet", &url, "clone"]);
+    run(&mut clone);
     let clone = served.beside("clone");
     run(git(&clone).args(["fsck", "--full", "--strict"]));
     let state = |at: &Path| run(git(at).args(["rev-parse", "HEAD", "HEAD^{tree}", "v1"])).0;
@@ -351,8 +453,10 @@ fn apt_get_updates_and_downloads_with_pipelining(arch: &str) {
     assert!(second.contains("Hit:") && !second.contains("Get:"), "{arch}: {second}");
 
     let names = PACKAGES.map(|(name, _)| name);
-    let (_, told) =
-        run(apt_get().args(["-o", "Debug::Acquire::http=true", "download"]).args(names));
+    let (_, told) = run(apt_get()
+        .args(["-o", "Debug::Acquire::http=true", "-o", "Debug::Acquire::https=true"])
+        .arg("download")
+        .args(names));
     for name in names {
         let file = format!("{name}_1.0_all.deb");
         let expected = fs::read(repository.join(&file)).expect("it was built");
@@ -410,6 +514,8 @@ fn apt_config(served: &Served) -> std::path::PathBuf {
         ("Acquire::Languages", "none".into()),
         ("Acquire::Retries", "0".into()),
         ("Acquire::http::Proxy", "DIRECT".into()),
+        ("Acquire::https::Proxy", "DIRECT".into()),
+        ("Acquire::https::CAInfo", served.trusted().display().to_string()),
         ("Acquire::http::Pipeline-Depth", "10".into()),
         ("Acquire::http::Timeout", "20".into()),
     ];

@@ -57,6 +57,32 @@ macro_rules! on_every_architecture {
 }
 pub(crate) use on_every_architecture;
 
+/// Mounts them once for each architecture there is, where clients speak TLS: all are in the full
+/// tier.
+macro_rules! on_every_architecture_over_tls {
+    ($($body:ident),+ $(,)?) => {
+        $crate::common_programs::on_architectures! {
+            [
+                full sped_tls = "sped over TLS",
+                full symped_tls = "symped over TLS",
+                full shared_symped_tls = "shared-symped over TLS",
+                full n_copy_tls = "n-copy over TLS",
+                full amped_tls = "amped over TLS",
+                full mp_tls = "mp over TLS",
+                full mt_tls = "mt over TLS",
+                full thread_per_connection_tls = "thread-per-connection over TLS",
+                full knot_c_tls = "knot-c over TLS",
+                full knot_a_tls = "knot-a over TLS",
+                full watpipe_tls = "watpipe over TLS",
+                full tux_tls = "tux over TLS",
+                full uring_tls = "uring over TLS",
+            ]
+            full [$($body),+]
+        }
+    };
+}
+pub(crate) use on_every_architecture_over_tls;
+
 /// Whether all of these programs are here. Says so when they are not, and fails in the build that
 /// must have them.
 pub fn have(programs: &[&str]) -> bool {

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use flyball_testkit::{Launch, Server};
+use flyball_testkit::{Identity, Launch, Server};
 
 /// A directory that one worker serves. What lies beside its root is not served.
 pub struct Served {
@@ -52,7 +52,20 @@ impl Served {
     }
 
     pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.server.address())
+        let scheme = if self.server.is_secure() { "https" } else { "http" };
+        format!("{scheme}://{}{path}", self.server.address())
+    }
+
+    /// A file with the certificate of the server, which clients are to trust.
+    pub fn trusted(&self) -> PathBuf {
+        let file = self.beside("trusted.pem");
+        put(&file, &Identity::shared().chain);
+        file
+    }
+
+    /// Whether clients speak TLS.
+    pub fn is_secure(&self) -> bool {
+        self.server.is_secure()
     }
 
     /// Stops the server, which then has written all that it writes, and keeps the directory.

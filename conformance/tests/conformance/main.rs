@@ -22,6 +22,7 @@ mod overload;
 mod paths;
 mod pipelining;
 mod ranges;
+mod records;
 mod refusals;
 mod requests;
 mod routes;
@@ -95,13 +96,29 @@ for_each_architecture! {
             what_came_before_the_end_of_drain_is_answered_after_a_standstill,
         ],
     ]
-    // Requests, and what is refused.
+    // What requests carry and answers bring, and what is refused.
     [
-        methods: [
-            head_has_the_fields_of_get_and_no_body,
-            head_of_a_listing_has_no_body,
-            options_tells_what_is_allowed,
-            an_absolute_target_is_a_path_and_a_host,
+        ranges: [
+            one_range_is_sent_as_it_is,
+            several_ranges_come_as_parts,
+            overlapping_and_near_ranges_become_one,
+            what_no_byte_satisfies_is_416,
+            what_is_not_a_range_is_ignored,
+            more_ranges_than_the_limit_are_ignored,
+            a_range_with_another_method_is_ignored,
+            ranges_of_a_large_file,
+        ],
+        streams: [
+            a_body_of_unknown_length_comes_in_chunks,
+            http_1_0_gets_it_until_the_connection_ends,
+            head_has_the_fields_and_no_body,
+            requests_behind_it_wait_for_its_end,
+            a_slow_reader_gets_it_whole,
+            a_client_that_goes_away_disturbs_nobody_else,
+            many_at_once_are_kept_apart,
+            an_unread_request_body_makes_it_the_last_answer,
+            a_stopping_server_finishes_it,
+            http_1_0_is_told_that_it_was_cut_short,
         ],
         refusals: [
             a_refusal_never_ends_the_next_connection,
@@ -146,6 +163,15 @@ for_each_architecture! {
             an_upload_that_breaks_off_is_forgotten,
             many_uploads_at_once_are_kept_apart,
         ],
+    ]
+    // Files and where they are found, and for whom.
+    [
+        methods: [
+            head_has_the_fields_of_get_and_no_body,
+            head_of_a_listing_has_no_body,
+            options_tells_what_is_allowed,
+            an_absolute_target_is_a_path_and_a_host,
+        ],
         hosts: [
             the_site_is_chosen_by_host,
             one_site_does_not_answer_with_the_files_of_another,
@@ -156,19 +182,6 @@ for_each_architecture! {
         ],
         secret_files: [
             what_the_server_reads_is_sent_to_no_client_when_a_root_is_switched_to_it,
-        ],
-    ]
-    // Files and where they are found.
-    [
-        ranges: [
-            one_range_is_sent_as_it_is,
-            several_ranges_come_as_parts,
-            overlapping_and_near_ranges_become_one,
-            what_no_byte_satisfies_is_416,
-            what_is_not_a_range_is_ignored,
-            more_ranges_than_the_limit_are_ignored,
-            a_range_with_another_method_is_ignored,
-            ranges_of_a_large_file,
         ],
         paths: [
             names_are_decoded_and_normalised,
@@ -183,18 +196,6 @@ for_each_architecture! {
             links_that_leave_the_root_lead_nowhere,
             names_that_cannot_be_are_not_there,
             a_listing_names_what_is_there_and_not_what_is_hidden,
-        ],
-        streams: [
-            a_body_of_unknown_length_comes_in_chunks,
-            http_1_0_gets_it_until_the_connection_ends,
-            head_has_the_fields_and_no_body,
-            requests_behind_it_wait_for_its_end,
-            a_slow_reader_gets_it_whole,
-            a_client_that_goes_away_disturbs_nobody_else,
-            many_at_once_are_kept_apart,
-            an_unread_request_body_makes_it_the_last_answer,
-            a_stopping_server_finishes_it,
-            http_1_0_is_told_that_it_was_cut_short,
         ],
         listings: [
             a_listing_is_sorted_as_the_query_says,
@@ -276,6 +277,17 @@ for_each_architecture! {
             a_header_of_a_stranger_and_a_missing_one_are_refused,
             fields_of_trusted_proxies_tell_who_asks,
             who_has_logged_in_has_a_name,
+        ],
+    ]
+    tls [
+        records: [
+            a_handshake_and_requests_may_come_byte_by_byte,
+            a_handshake_may_be_split_anywhere,
+            a_changed_byte_ends_its_own_connection_alone,
+            an_end_within_a_handshake_or_a_record_is_let_go,
+        ] full [
+            a_handshake_may_be_split_at_every_byte,
+            a_changed_byte_at_every_place_is_no_harm_to_others,
         ],
     ]
 }

@@ -109,27 +109,33 @@ impl Mount {
 
 /// What is mounted somewhere.
 pub(crate) struct Mounted {
-    pub(crate) architecture: &'static str,
-    pub(crate) settings: &'static [&'static str],
+    pub(crate) mount: &'static Mount,
     /// Theme and name of each body.
     pub(crate) bodies: &'static [(&'static str, &'static str)],
 }
 
 /// Every body is on each architecture of the program as it is by default, and once or more with
-/// each line of settings.
+/// each line of settings; those that are mounted over TLS at all are so on each architecture.
 pub(crate) fn assert_none_is_forgotten(mounts: &[&Mounted]) {
-    let all: BTreeSet<_> = mounts.iter().flat_map(|mount| mount.bodies).collect();
-    let with = |chosen: &dyn Fn(&Mounted) -> bool| -> BTreeSet<_> {
-        mounts.iter().filter(|mount| chosen(mount)).flat_map(|mount| mount.bodies).collect()
+    let with = |chosen: &dyn Fn(&Mount) -> bool| -> BTreeSet<_> {
+        mounts.iter().filter(|one| chosen(one.mount)).flat_map(|one| one.bodies).collect()
     };
+    let (clear, secure) = (with(&|mount| !mount.is_secure), with(&|mount| mount.is_secure));
+    assert!(!clear.is_empty() && !secure.is_empty());
     for architecture in architectures() {
-        let bodies = with(&|m| m.architecture == architecture && m.settings.is_empty());
-        assert_eq!(bodies, all, "on {architecture}");
+        let bodies = |is_secure| {
+            with(&|mount| {
+                let is_plain = mount.settings.is_empty() && mount.is_secure == is_secure;
+                mount.architecture == architecture && is_plain
+            })
+        };
+        assert_eq!(bodies(false), clear, "on {architecture}");
+        assert_eq!(bodies(true), secure, "on {architecture} over TLS");
     }
-    let settings: BTreeSet<_> = mounts.iter().flat_map(|mount| mount.settings).collect();
+    let settings: BTreeSet<_> = mounts.iter().flat_map(|one| one.mount.settings).collect();
     assert_eq!(settings.len(), 5, "{settings:?}");
     for line in settings {
-        assert_eq!(with(&|mount| mount.settings.contains(line)), all, "with {line}");
+        assert_eq!(with(&|mount| mount.settings.contains(line)), clear, "with {line}");
     }
 }
 
@@ -149,10 +155,12 @@ fn architectures() -> Vec<String> {
 /// Mounts every body once on each architecture, and by pairs on the event mechanisms and other
 /// settings that change how an architecture waits: each of them has every body once, and each
 /// architecture that has a choice has every mechanism, but not with every body. Bodies are in four
-/// groups for that, and are named by theme, which is a module, and function.
+/// groups for that, and are named by theme, which is a module, and function. The first two groups
+/// depend on how bytes come and go: they are mounted over TLS too, beside those that are of TLS
+/// alone. The second takes long there: the fast tier has it on two architectures.
 macro_rules! for_each_architecture {
-    ([$($one:tt)*] [$($two:tt)*] [$($three:tt)*] [$($four:tt)*]) => {
-        for_each_architecture!(@secure $($one)*);
+    ([$($one:tt)*] [$($two:tt)*] [$($three:tt)*] [$($four:tt)*] tls [$($own:tt)*]) => {
+        for_each_architecture!(@secure [$($own)* $($one)*] [$($two)*]);
         for_each_architecture!(@all $($one)* $($two)* $($three)* $($four)*);
         mount!(full sped_select "sped" ["events = \"select\""] $($one)* $($four)*);
         mount!(full amped_processes_select "amped"
@@ -168,7 +176,7 @@ macro_rules! for_each_architecture {
             $($one)* $($three)* $($four)*);
 
         /// Every mount, for the test that none is forgotten.
-        const MOUNTS: &[&mount::Mounted] = &[
+        static MOUNTS: &[&mount::Mounted] = &[
             &sped::MOUNTED,
             &symped::MOUNTED,
             &shared_symped::MOUNTED,
@@ -193,22 +201,45 @@ macro_rules! for_each_architecture {
             &knot_a_epoll_edge::MOUNTED,
             &watpipe_epoll_edge::MOUNTED,
             &amped_processes::MOUNTED,
+            &sped_tls::MOUNTED,
+            &symped_tls::MOUNTED,
+            &shared_symped_tls::MOUNTED,
+            &n_copy_tls::MOUNTED,
+            &n_copy_tls_bodies::MOUNTED,
+            &amped_tls::MOUNTED,
+            &amped_tls_bodies::MOUNTED,
+            &mp_tls::MOUNTED,
+            &mt_tls::MOUNTED,
+            &mt_tls_bodies::MOUNTED,
+            &thread_per_connection_tls::MOUNTED,
+            &tux_tls::MOUNTED,
+            &knot_c_tls::MOUNTED,
+            &knot_a_tls::MOUNTED,
+            &watpipe_tls::MOUNTED,
+            &watpipe_tls_bodies::MOUNTED,
+            &uring_tls::MOUNTED,
+            &uring_tls_bodies::MOUNTED,
         ];
     };
-    (@secure $($bodies:tt)*) => {
-        secure!(full sped_tls "sped" $($bodies)*);
-        secure!(full symped_tls "symped" $($bodies)*);
-        secure!(full shared_symped_tls "shared-symped" $($bodies)*);
-        secure!(fast n_copy_tls "n-copy" $($bodies)*);
-        secure!(fast amped_tls "amped" $($bodies)*);
-        secure!(full mp_tls "mp" $($bodies)*);
-        secure!(fast mt_tls "mt" $($bodies)*);
-        secure!(full thread_per_connection_tls "thread-per-connection" $($bodies)*);
-        secure!(full tux_tls "tux" $($bodies)*);
-        secure!(full knot_c_tls "knot-c" $($bodies)*);
-        secure!(full knot_a_tls "knot-a" $($bodies)*);
-        secure!(fast watpipe_tls "watpipe" $($bodies)*);
-        secure!(fast uring_tls "uring" $($bodies)*);
+    (@secure [$($one:tt)*] [$($two:tt)*]) => {
+        mount!(full sped_tls "sped" tls $($one)* $($two)*);
+        mount!(full symped_tls "symped" tls $($one)* $($two)*);
+        mount!(full shared_symped_tls "shared-symped" tls $($one)* $($two)*);
+        mount!(fast n_copy_tls "n-copy" tls $($one)*);
+        mount!(fast n_copy_tls_bodies "n-copy" tls $($two)*);
+        mount!(fast amped_tls "amped" tls $($one)*);
+        mount!(full amped_tls_bodies "amped" tls $($two)*);
+        mount!(full mp_tls "mp" tls $($one)* $($two)*);
+        mount!(fast mt_tls "mt" tls $($one)*);
+        mount!(full mt_tls_bodies "mt" tls $($two)*);
+        mount!(full thread_per_connection_tls "thread-per-connection" tls $($one)* $($two)*);
+        mount!(full tux_tls "tux" tls $($one)* $($two)*);
+        mount!(full knot_c_tls "knot-c" tls $($one)* $($two)*);
+        mount!(full knot_a_tls "knot-a" tls $($one)* $($two)*);
+        mount!(fast watpipe_tls "watpipe" tls $($one)*);
+        mount!(full watpipe_tls_bodies "watpipe" tls $($two)*);
+        mount!(fast uring_tls "uring" tls $($one)*);
+        mount!(fast uring_tls_bodies "uring" tls $($two)*);
     };
     (@all $($bodies:tt)*) => {
         mount!(full sped "sped" [] $($bodies)*);
@@ -228,40 +259,26 @@ macro_rules! for_each_architecture {
     };
 }
 
-/// Mounts bodies on one architecture with these lines of settings, in this tier. Bodies behind
-/// `full` are in that tier on all architectures.
+/// Mounts bodies on one architecture, in this tier: with these lines of settings, or by default
+/// where clients speak TLS. Bodies behind `full` are in that tier on all architectures.
 macro_rules! mount {
-    ($tier:ident $mount:ident $architecture:literal [$($setting:literal),*]
+    ($tier:ident $mount:ident $architecture:literal tls $($bodies:tt)*) => {
+        mount!(@mounted $tier $mount (crate::mount::Mount::secure($architecture)) $($bodies)*);
+    };
+    ($tier:ident $mount:ident $architecture:literal [$($setting:literal),*] $($bodies:tt)*) => {
+        mount!(@mounted $tier $mount
+            (crate::mount::Mount::new($architecture, &[$($setting),*])) $($bodies)*);
+    };
+    (@mounted $tier:ident $mount:ident ($made:expr)
      $($theme:ident: [$($body:ident),* $(,)?] $(full [$($slow:ident),* $(,)?])?,)*) => {
         mod $mount {
-            static MOUNT: crate::mount::Mount =
-                crate::mount::Mount::new($architecture, &[$($setting),*]);
+            static MOUNT: crate::mount::Mount = $made;
 
-            pub(crate) const MOUNTED: crate::mount::Mounted = crate::mount::Mounted {
-                architecture: $architecture,
-                settings: &[$($setting),*],
+            pub(crate) static MOUNTED: crate::mount::Mounted = crate::mount::Mounted {
+                mount: &MOUNT,
                 bodies: &[$($((stringify!($theme), stringify!($body)),)*
                     $($((stringify!($theme), stringify!($slow)),)*)?)*],
             };
-
-            $(mod $theme {
-                $(flyball_testkit::test_in_tier! { $tier $body {
-                    super::MOUNT.run(crate::$theme::$body);
-                } })*
-                $($(flyball_testkit::test_in_tier! { full $slow {
-                    super::MOUNT.run(crate::$theme::$slow);
-                } })*)?
-            })*
-        }
-    };
-}
-
-/// Mounts bodies on one architecture whose clients speak TLS, in this tier.
-macro_rules! secure {
-    ($tier:ident $mount:ident $architecture:literal
-     $($theme:ident: [$($body:ident),* $(,)?] $(full [$($slow:ident),* $(,)?])?,)*) => {
-        mod $mount {
-            static MOUNT: crate::mount::Mount = crate::mount::Mount::secure($architecture);
 
             $(mod $theme {
                 $(flyball_testkit::test_in_tier! { $tier $body {

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use crate::common_programs::on_every_architecture_over_tls;
 use flyball_testkit::slow_disk::{FILES, Operation, SlowDisk, content};
 use flyball_testkit::{Client, Launch, Response, Server, as_ourselves, wait};
 
@@ -22,7 +23,7 @@ const SETTINGS: &str = "cache.revalidate = \"1h\"\nsend.piece = \"64KiB\"\n";
 
 /// One worker, except where a worker serves one connection at a time.
 fn workers(architecture: &str) -> &str {
-    if architecture == "mp" { "mp.processes = 24\n" } else { "workers = 1\n" }
+    if architecture.starts_with("mp") { "mp.processes = 24\n" } else { "workers = 1\n" }
 }
 
 /// Mounts bodies per architecture: some are true of all, some only where disk work stops the
@@ -193,6 +194,37 @@ mount! {
         an_answer_that_comes_too_late_reaches_nobody,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
         a_server_that_stops_does_not_wait_for_a_client_that_left,
+    ],
+}
+
+on_every_architecture_over_tls! {
+    slow_files_are_served_whole,
+    a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
+}
+
+mount! {
+    full amped_tls_alone "amped over TLS": [
+        a_slow_read_delays_nobody_else,
+        a_slow_piece_of_a_large_body_delays_nobody_else,
+        an_answer_may_be_ready_before_the_piece_in_front_of_it,
+        a_client_that_leaves_while_the_disk_works_harms_nobody,
+        an_answer_that_comes_too_late_reaches_nobody,
+    ],
+    full mt_tls_alone "mt over TLS": [
+        a_slow_read_delays_nobody_else,
+        a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_client_that_leaves_while_the_disk_works_harms_nobody,
+    ],
+    full watpipe_tls_alone "watpipe over TLS": [
+        a_slow_read_delays_nobody_else,
+        a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_client_that_leaves_while_the_disk_works_harms_nobody,
+    ],
+    full uring_tls_alone "uring over TLS": [
+        a_slow_read_delays_nobody_else,
+        a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_client_that_leaves_while_the_disk_works_harms_nobody,
+        an_answer_that_comes_too_late_reaches_nobody,
     ],
 }
 

@@ -2,12 +2,14 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::net::{self, AddressFamily, SocketType, sockopt};
+use rustls::ClientConfig;
 
 use crate::response::{self, Response};
-use crate::secure::Secure;
+use crate::secure::{Harm, Secure};
 use crate::wait::{DEADLINE, dawdle};
 
 /// Between two pieces of a split request, so that the server sees them apart.
@@ -47,6 +49,27 @@ impl Client {
     pub fn secure(mut self) -> Client {
         self.tls = Some(Box::new(Secure::connect(&mut self.stream).expect("it shakes hands")));
         self
+    }
+
+    /// The same as clients of this kind do it.
+    pub(crate) fn secure_with(mut self, clients: &Arc<ClientConfig>) -> Client {
+        let secure = Secure::shake(&mut self.stream, clients, Harm::None);
+        self.tls = Some(Box::new(secure.expect("it shakes hands")));
+        self
+    }
+
+    /// Whether it speaks TLS by an earlier session, which it has resumed.
+    pub fn is_resumed(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_resumed())
+    }
+
+    /// The same, where bytes leave as the harm says, by a handshake that is short and resumes none.
+    ///
+    /// # Errors
+    /// When the handshake fails by it.
+    pub fn secure_by(mut self, harm: Harm) -> io::Result<Client> {
+        self.tls = Some(Box::new(Secure::connect_by(&mut self.stream, harm)?));
+        Ok(self)
     }
 
     /// The other end of a connection that a test has accepted.

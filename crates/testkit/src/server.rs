@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, File, Permissions};
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::binary::binary;
 use crate::client::Client;
-use crate::secure::Identity;
+use crate::secure::{Harm, Identity};
 use crate::skip::skip;
 use crate::wait::{DEADLINE, until};
 use crate::watchdog::Watchdog;
@@ -43,6 +43,10 @@ const PATIENT: [&str; 5] = [
     "timeout.send=5min",
     "rate.window=5min",
 ];
+
+/// Behind the name of an architecture, in a configuration or an argument, where clients speak TLS:
+/// what is mounted by name is mounted over TLS so.
+const OVER_TLS: &str = " over TLS";
 
 /// How a server is started, with the waits of [`PATIENT`].
 #[derive(Clone, Debug, Default)]
@@ -84,7 +88,12 @@ impl Launch {
     ///
     /// # Panics
     /// When it says nothing.
-    pub fn start(self) -> Result<Server, Refused> {
+    pub fn start(mut self) -> Result<Server, Refused> {
+        for text in self.config.iter_mut().chain(&mut self.arguments) {
+            if text.contains(OVER_TLS) {
+                (*text, self.is_secure) = (text.replace(OVER_TLS, ""), true);
+            }
+        }
         let directory = tempfile::Builder::new().prefix("flyball-test-").tempdir();
         let directory = directory.expect("a temporary directory");
         let errors = directory.path().join("stderr");
@@ -275,6 +284,19 @@ impl Server {
     /// The same with room for about this many bytes: [`Client::connect_narrow`].
     pub fn connect_narrow(&self, bytes: usize) -> Client {
         self.speak(Client::connect_narrow(self.address, bytes))
+    }
+
+    /// A new connection over TLS, whose bytes leave as the harm says: see [`Client::secure_by`].
+    ///
+    /// # Errors
+    /// When the handshake fails by it.
+    pub fn connect_by(&self, harm: Harm) -> io::Result<Client> {
+        Client::connect(self.address).secure_by(harm)
+    }
+
+    /// Whether its clients speak TLS.
+    pub fn is_secure(&self) -> bool {
+        self.is_secure
     }
 
     fn speak(&self, client: Client) -> Client {

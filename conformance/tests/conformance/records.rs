@@ -1,0 +1,73 @@
+//! Records of TLS as they come: in pieces that end anywhere, changed, and cut off.
+
+use flyball_testkit::{Client, Harm};
+
+use crate::mount::Mount;
+
+/// A request whose answer is known.
+const REQUEST: &str = "GET /hello.txt HTTP/1.1\r\nHost: a.test\r\n\r\n";
+
+/// Places that are tried in a connection of a short hello: beyond its end nothing is harmed.
+const PLACES: usize = 500;
+
+/// Every how many places where few suffice.
+const FEW: usize = 29;
+
+#[track_caller]
+fn assert_answered(client: &mut Client, what: Harm) {
+    let answer = client.ask(REQUEST);
+    assert_eq!((answer.status(), answer.text()), (200, "hello, world\n"), "{what:?}");
+}
+
+fn answered_by(mount: &Mount, harm: Harm) {
+    let client = mount.server().connect_by(harm);
+    let mut client = client.unwrap_or_else(|error| panic!("{harm:?}: {error}"));
+    assert_answered(&mut client, harm);
+    assert_answered(&mut client, harm);
+}
+
+pub(crate) fn a_handshake_and_requests_may_come_byte_by_byte(mount: &Mount) {
+    for len in [1, 5, 97] {
+        answered_by(mount, Harm::Pieces(len));
+    }
+}
+
+pub(crate) fn a_handshake_may_be_split_anywhere(mount: &Mount) {
+    (1..PLACES).step_by(FEW).for_each(|at| answered_by(mount, Harm::SplitAt(at)));
+}
+
+pub(crate) fn a_handshake_may_be_split_at_every_byte(mount: &Mount) {
+    (1..PLACES).for_each(|at| answered_by(mount, Harm::SplitAt(at)));
+}
+
+/// What a changed byte does to its own connection: an end, or, where it was one of no meaning,
+/// such as a version of long ago, nothing.
+fn ends_or_is_answered(mount: &Mount, harm: Harm) {
+    let Ok(mut client) = mount.server().connect_by(harm) else { return };
+    if let Some(answer) = client.try_ask(REQUEST) {
+        assert_eq!(answer.status(), 200, "{harm:?}");
+    }
+}
+
+pub(crate) fn a_changed_byte_ends_its_own_connection_alone(mount: &Mount) {
+    let mut witness = mount.connect();
+    for at in (0..PLACES).step_by(FEW) {
+        ends_or_is_answered(mount, Harm::ChangedAt(at));
+        assert_answered(&mut witness, Harm::ChangedAt(at));
+    }
+}
+
+pub(crate) fn a_changed_byte_at_every_place_is_no_harm_to_others(mount: &Mount) {
+    let mut witness = mount.connect();
+    (0..PLACES).for_each(|at| ends_or_is_answered(mount, Harm::ChangedAt(at)));
+    assert_answered(&mut witness, Harm::None);
+}
+
+/// An end within a hello, a record or between two.
+pub(crate) fn an_end_within_a_handshake_or_a_record_is_let_go(mount: &Mount) {
+    let mut witness = mount.connect();
+    for at in (0..PLACES).step_by(FEW) {
+        ends_or_is_answered(mount, Harm::CutAt(at));
+        assert_answered(&mut witness, Harm::CutAt(at));
+    }
+}
