@@ -44,6 +44,7 @@ mod https {
     mod client_rules;
     mod clients;
     mod private_files;
+    mod scanner;
     mod transport;
 }
 

@@ -291,11 +291,14 @@ impl Launch {
             .expect("the server can be started");
         let stdout = child.stdout.take().expect("it is piped");
         let errors = Text::collect(child.stderr.take().expect("it is piped"));
-        let (mut port, mut admin, mut workers, mut serves) = (0, None, 0, false);
+        let (mut port, mut secure, mut admin) = (0, None, None);
+        let (mut workers, mut serves) = (0, false);
         let mut lines = BufReader::new(stdout).lines();
         for line in lines.by_ref().map_while(Result::ok) {
             if let Some(url) = line.strip_prefix("  at http://") {
                 port = port_of(url);
+            } else if let Some(url) = line.strip_prefix("  at https://") {
+                secure = Some(port_of(url));
             } else if let Some(url) = line.strip_prefix("  status at http://") {
                 admin = Some(port_of(url));
             } else if let Some(who) = line.strip_prefix("  by ") {
@@ -304,7 +307,7 @@ impl Launch {
                 break;
             }
         }
-        let mut server = Server { child, port, admin, workers, errors, traced: None };
+        let mut server = Server { child, port, secure, admin, workers, errors, traced: None };
         if serves {
             return Ok(server);
         }
@@ -376,6 +379,8 @@ impl Text {
 pub struct Server {
     pub child: Child,
     pub port: u16,
+    /// Where it speaks TLS.
+    pub secure: Option<u16>,
     pub admin: Option<u16>,
     /// Processes that serve, of which some may only be about to begin.
     pub workers: usize,

@@ -1,17 +1,22 @@
 //! Another program takes a running server's place, with its listening sockets; when it fails, the
 //! one that runs goes on.
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::common::load::under_load;
 use crate::common::{
     Launch, Server, Site, architectures, children, copy_program, get, is_agent, is_running,
-    refused, signal, text, told, wait_for, within, write_script,
+    last_get, refused, signal, text, told, wait_for, within, write_script,
 };
+use flyball_testkit::{Identity, Visitor};
 use tempfile::TempDir;
 
 /// Architectures whose workers wait in ways of their own: ready sockets of their own, threads that
 /// block, a ring, processes.
 const KINDS: [&str; 4] = ["n-copy", "mt", "uring", "mp"];
+
+/// Length of a file that is more than sockets hold.
+const LARGE: usize = 12 << 20;
 
 /// A server that was started from a program of its own, which can be replaced.
 struct Installed {
@@ -32,7 +37,7 @@ impl Installed {
         arguments: &[&str],
         more: impl FnOnce(&TempDir) -> (String, String),
     ) -> Installed {
-        let site = Site::with(&[("small.txt", &[b'x'; 1024])]);
+        let site = Site::with(&[("small.txt", &[b'x'; 1024]), ("large.bin", &[b'y'; LARGE])]);
         let directory = tempfile::tempdir().expect("a temporary directory");
         let (server, of_site) = more(&directory);
         let program = within(&directory, "flyball");
@@ -50,6 +55,18 @@ impl Installed {
         let launch = launch.args(&["--config", text(&config), "--listen", "127.0.0.1:0"]);
         let server = launch.args(arguments).start();
         Installed { directory, server, _site: site }
+    }
+
+    /// One that speaks TLS, too.
+    fn secure(arch: &str) -> Installed {
+        Installed::with(arch, &["--listen", "https://127.0.0.1:0"], |directory| {
+            let file = within(directory, "certificate.pem");
+            let Identity { chain, key, .. } = Identity::shared();
+            std::fs::write(&file, format!("{chain}{key}")).expect("the file is written");
+            let mode = std::fs::Permissions::from_mode(0o600);
+            std::fs::set_permissions(&file, mode).expect("and hidden");
+            (String::new(), format!("certificate = {file:?}\n"))
+        })
     }
 
     fn socket(&self) -> PathBuf {
@@ -127,6 +144,50 @@ fn an_upgrade_under_load_fails_no_request() {
         signal(new, "TERM");
         wait_for("the new master ends", || (!is_running(new)).then_some(()));
         assert!(!within(&installed.directory, "pid").exists(), "{arch}");
+        let said = installed.server.errors.so_far();
+        assert!(!said.contains("panicked") && !said.contains("is killed"), "{said}");
+    }
+}
+
+/// A connection that was kept, and the rest of a download, are served; and those who come again
+/// resume their sessions with the new program.
+#[test]
+fn an_upgrade_over_tls_ends_no_connection_and_sessions_are_resumed_afterwards() {
+    for arch in KINDS.into_iter().filter(|kind| architectures().contains(kind)) {
+        let mut installed = Installed::secure(arch);
+        let port = installed.server.secure.expect("it speaks TLS");
+        let visitor = Visitor::new();
+        let connect = || visitor.connect(([127, 0, 0, 1], port).into());
+        // As many as a visitor keeps tickets of.
+        let mut first: Vec<_> = (0..8).map(|_| connect()).collect();
+        for client in &mut first {
+            assert_eq!(client.ask(last_get("/small.txt")).status(), 200);
+        }
+        let (mut kept, mut download) = (connect(), connect());
+        assert_eq!(kept.ask(get("/small.txt")).status(), 200);
+        download.send(last_get("/large.bin"));
+        assert_eq!(download.response_head().status(), 200);
+        let begun = download.take(100_000).len();
+        installed.install_itself();
+        let said = told(&installed.socket(), &["upgrade"]);
+        assert!(said.ends_with(" has taken over\n"), "{arch}: {said}");
+        let answer = kept.ask(get("/small.txt"));
+        assert_eq!((answer.status(), answer.body.len()), (200, 1024), "{arch}");
+        assert_eq!(begun + download.rest().len(), LARGE, "{arch}");
+        // At once at first, so that every ticket is one of the program before.
+        let mut again: Vec<_> = (0..8).map(|_| connect()).collect();
+        again.extend((8..100).map(|_| {
+            let mut client = connect();
+            assert_eq!(client.ask(last_get("/small.txt")).status(), 200);
+            client
+        }));
+        let resumed = again.iter().filter(|client| client.is_resumed()).count();
+        assert!(resumed >= 99, "{arch}: {resumed} of {}", again.len());
+        let new = installed.pid();
+        drop((first, kept, again));
+        assert!(installed.server.ended().success(), "{arch}");
+        signal(new, "TERM");
+        wait_for("the new master ends", || (!is_running(new)).then_some(()));
         let said = installed.server.errors.so_far();
         assert!(!said.contains("panicked") && !said.contains("is killed"), "{said}");
     }
