@@ -22,6 +22,7 @@ mod process;
 mod report;
 mod rivals;
 mod site;
+mod tls;
 mod work;
 
 use std::fs;
@@ -69,6 +70,7 @@ fn quick(options: &Options) -> Result<bool, Failure> {
         Kind::Memory => return memory::measure(options, &setup),
         Kind::Instructions => return instructions::count(options, &setup),
         Kind::Load => return load::compare(options, &setup),
+        Kind::Tls => return tls::compare(options, &setup),
         Kind::Site => return site::compare(options, setup, &root.join("lab/wrk")),
         Kind::FastCgi => return fastcgi::compare(options, setup, &root.join("lab/wrk")),
         Kind::Quick | Kind::Arch => {}

@@ -14,7 +14,7 @@ use super::check;
 use super::contestant::{Contestant, Server, Setup};
 use super::failure::Failure;
 use super::measure::Run;
-use super::process;
+use super::process::{self, Running};
 use super::report::Spread;
 use super::work::{Connection, PIPELINE_DEPTH, Unit, Work};
 
@@ -42,7 +42,7 @@ pub(crate) struct Pair {
     calls: Result<[Calls; 2], String>,
 }
 
-/// System calls for a request, by name.
+/// System calls by name: how many, or how many for a request.
 pub(crate) type Calls = BTreeMap<String, f64>;
 
 impl Pair {
@@ -135,7 +135,6 @@ pub(crate) fn calls(
 
 /// Counts with strace(1) what a server that is warm does for the requests of a work.
 fn count(server: &Server, work: &Work, setup: &Setup) -> Result<Calls, String> {
-    let strace = process::find("strace").map_err(|failure| failure.to_string())?;
     let once = match work.connection {
         Connection::Close => work.sample().len(),
         Connection::KeepAlive => work.kept_requests(),
@@ -145,9 +144,22 @@ fn count(server: &Server, work: &Work, setup: &Setup) -> Result<Calls, String> {
     let times = least.div_ceil(once);
     check::answers(server.address, &setup.site, work)?;
     let log = setup.scratch.join("calls");
+    let calls = traced(&server.running, &log, || {
+        (0..times).try_for_each(|_| check::answers(server.address, &setup.site, work))
+    })?;
+    Ok(calls.into_iter().map(|(name, count)| (name, count / (once * times) as f64)).collect())
+}
+
+/// Counts with strace(1) what a server calls while `ask` asks it; strace writes into `log`.
+pub(crate) fn traced(
+    server: &Running,
+    log: &Path,
+    ask: impl FnOnce() -> Result<(), String>,
+) -> Result<Calls, String> {
+    let strace = process::find("strace").map_err(|failure| failure.to_string())?;
     let mut command = Command::new(strace);
-    command.args(["-f", "-qq", "-c", "-U", "name,calls", "-o"]).arg(&log);
-    let threads = server.running.thread_ids();
+    command.args(["-f", "-qq", "-c", "-U", "name,calls", "-o"]).arg(log);
+    let threads = server.thread_ids();
     for thread in &threads {
         command.args(["-p", &thread.to_string()]);
     }
@@ -158,9 +170,7 @@ fn count(server: &Server, work: &Work, setup: &Setup) -> Result<Calls, String> {
         (ended || threads.iter().all(|thread| is_traced(*thread))).then_some(!ended)
     });
     let asked = match attached {
-        Some(true) => {
-            (0..times).try_for_each(|_| check::answers(server.address, &setup.site, work))
-        }
+        Some(true) => ask(),
         _ => Err("strace cannot attach to the server".into()),
     };
     process::signal("INT", &tracer.id().to_string());
@@ -170,8 +180,8 @@ fn count(server: &Server, work: &Work, setup: &Setup) -> Result<Calls, String> {
     }
     let _ = tracer.wait();
     asked?;
-    let text = fs::read_to_string(&log).map_err(|error| format!("strace: {error}"))?;
-    Ok(per_request(&text, (once * times) as f64))
+    let text = fs::read_to_string(log).map_err(|error| format!("strace: {error}"))?;
+    Ok(counts(&text))
 }
 
 /// Whether a thread has a tracer (proc_pid_status(5)).
@@ -181,10 +191,10 @@ fn is_traced(thread: u32) -> bool {
 }
 
 /// The table that strace prints: a name and a count in each line, between lines of dashes.
-fn per_request(table: &str, requests: f64) -> Calls {
+fn counts(table: &str) -> Calls {
     let row = |line: &str| {
         let (name, count) = line.trim().split_once(char::is_whitespace)?;
-        Some((name.to_owned(), count.trim().parse::<f64>().ok()? / requests))
+        Some((name.to_owned(), count.trim().parse().ok()?))
     };
     table.lines().filter_map(row).filter(|(name, _)| name != "total").collect()
 }
@@ -235,7 +245,7 @@ mod tests {
         let table = "syscall               calls\n---------------- ----------\n\
                      recvfrom               2000\nsendmsg                1000\n\
                      ---------------- ----------\ntotal                  3000\n";
-        let expected = [("recvfrom".to_owned(), 2.0), ("sendmsg".to_owned(), 1.0)];
-        assert_eq!(per_request(table, 1000.0), Calls::from(expected));
+        let expected = [("recvfrom".to_owned(), 2000.0), ("sendmsg".to_owned(), 1000.0)];
+        assert_eq!(counts(table), Calls::from(expected));
     }
 }

@@ -196,26 +196,32 @@ impl Server {
         command.stderr(output.try_clone().map_err(Failure::io(log.display()))?).stdout(output);
         let running = Running::start(&mut command)?;
         let mut server = Server { contestant: contestant.clone(), address, running };
-        server.wait_until_ready(&log)?;
+        wait_until_ready(&mut server.running, address, &contestant.name(), &log)?;
         Ok(server)
-    }
-
-    fn wait_until_ready(&mut self, log: &Path) -> Result<(), Failure> {
-        let ready = wait::until(READY_MAX, || {
-            let accepts = TcpStream::connect(self.address).is_ok();
-            (accepts || self.running.has_ended()).then_some(accepts)
-        });
-        if ready == Some(true) {
-            return Ok(());
-        }
-        let what = if ready.is_none() { "accepts no connection" } else { "ended" };
-        let said = fs::read_to_string(log).unwrap_or_default();
-        Err(Failure::Broken(format!("{} {what}: {}", self.contestant.name(), said.trim())))
     }
 }
 
+/// Waits until a server of this name accepts, whose output is in `log`.
+pub(crate) fn wait_until_ready(
+    running: &mut Running,
+    address: SocketAddr,
+    name: &str,
+    log: &Path,
+) -> Result<(), Failure> {
+    let ready = wait::until(READY_MAX, || {
+        let accepts = TcpStream::connect(address).is_ok();
+        (accepts || running.has_ended()).then_some(accepts)
+    });
+    if ready == Some(true) {
+        return Ok(());
+    }
+    let what = if ready.is_none() { "accepts no connection" } else { "ended" };
+    let said = fs::read_to_string(log).unwrap_or_default();
+    Err(Failure::Broken(format!("{name} {what}: {}", said.trim())))
+}
+
 /// A port without a listener, at the nth contestant's address.
-fn free_address(nth: usize) -> std::io::Result<SocketAddr> {
+pub(crate) fn free_address(nth: usize) -> std::io::Result<SocketAddr> {
     let host = Ipv4Addr::new(127, 0, 0, FIRST_HOST + nth as u8);
     TcpListener::bind((host, 0))?.local_addr()
 }
@@ -267,7 +273,7 @@ fn command(
 }
 
 /// What a search over the settings of nginx and lighttpd begins with: their documentation's choice.
-const UNTUNED: &[(&str, &str)] = &[
+pub(crate) const UNTUNED: &[(&str, &str)] = &[
     ("@multi_accept@", "off"),
     ("@accept_mutex@", "off"),
     ("@sendfile@", "on"),

@@ -11,11 +11,12 @@ use super::load;
 use super::memory;
 use super::rivals;
 use super::site;
+use super::tls;
 use super::work::{self, Work};
 
 /// Help for the command line.
 pub(crate) const USAGE: &str = "\
-cargo xtask bench quick|arch|disk|memory|instructions|site|fastcgi|load [OPTION]...
+cargo xtask bench quick|arch|disk|memory|instructions|site|fastcgi|load|tls [OPTION]...
 
 quick compares Flyball with nginx and lighttpd, arch its architectures with each other and with a
 server that does nothing: the server's CPU time for a request, interleaved. disk compares the
@@ -25,13 +26,16 @@ server takes for a request, by callgrind; site what rules, the access log and co
 to a cached request; fastcgi what a request costs that php-fpm answers, beside
 nginx with the same php-fpm, and how many a module, a responder and a CGI program answer. load
 compares the CPU time of `flyball load` for a new connection with httperf's, and for a request on a
-kept one with wrk's.
+kept one with wrk's. tls compares what TLS costs the server with nginx, lighttpd, h2o, HAProxy and
+Caddy: a request, a handshake, a resumed session, 10 MiB, memory of an idle connection, calls, and
+waiting beside a flood of handshakes; `flyball load` asks.
 
   --rounds N       timed runs of each contestant in each work (5)
   --seconds S      length of each (5)
   --work NAME      only this work: new, keep, pipe, mix, large; with arch: crowd, keep-crowd,
                    keep, mix, active; may be repeated
-  --server NAME    only this server: flyball, nginx, nginx-deferred, lighttpd, null; may be repeated
+  --server NAME    only this server: flyball, nginx, nginx-deferred, lighttpd, null; with tls one
+                   of flyball, nginx, lighttpd, h2o, haproxy, caddy; may be repeated
   --arch NAME      architecture of Flyball (sped and n-copy; with arch all that have a target); may
                    be repeated
   --set KEY=VALUE  a setting for Flyball; may be repeated
@@ -70,6 +74,8 @@ pub(crate) enum Kind {
     FastCgi,
     /// Other load generators.
     Load,
+    /// Other servers that speak TLS.
+    Tls,
 }
 
 /// What to compare.
@@ -85,6 +91,8 @@ pub(crate) struct Options {
     pub(crate) works: Vec<&'static Work>,
     /// The contestants, in the order they take turns.
     pub(crate) contestants: Vec<Contestant>,
+    /// The servers that were named; none are all.
+    pub(crate) servers: Vec<String>,
     /// `KEY=VALUE` settings for Flyball.
     pub(crate) flyball_settings: Vec<String>,
     /// Flyball's binary, when it is not to be built.
@@ -107,6 +115,7 @@ pub(crate) fn parse(args: &[String]) -> Result<Option<Options>, Failure> {
         Some((first, rest)) if first == "site" => options(Kind::Site, rest).map(Some),
         Some((first, rest)) if first == "fastcgi" => options(Kind::FastCgi, rest).map(Some),
         Some((first, rest)) if first == "load" => options(Kind::Load, rest).map(Some),
+        Some((first, rest)) if first == "tls" => options(Kind::Tls, rest).map(Some),
         Some((first, rest)) if first == "memory" => options(Kind::Memory, rest).map(Some),
         Some((first, rest)) if first == "instructions" => {
             options(Kind::Instructions, rest).map(Some)
@@ -124,6 +133,7 @@ fn options(kind: Kind, args: &[String]) -> Result<Options, Failure> {
         Kind::Site => (&[], site::ARCHS, &["flyball"]),
         Kind::FastCgi => (&[], fastcgi::ARCHS, &["nginx", "flyball", "null"]),
         Kind::Load => (&[], load::ARCHS, &["flyball"]),
+        Kind::Tls => (&[], tls::ARCHS, &["flyball"]),
         Kind::Arch => (work::OF_ARCHITECTURES, rivals::ARCHS, &["flyball", "null"]),
     };
     let (mut works, mut servers, mut archs) = (Vec::new(), Vec::new(), Vec::new());
@@ -133,6 +143,7 @@ fn options(kind: Kind, args: &[String]) -> Result<Options, Failure> {
         seconds: SECONDS,
         works: Vec::new(),
         contestants: Vec::new(),
+        servers: Vec::new(),
         flyball_settings: Vec::new(),
         flyball: None,
         beside: None,
@@ -147,6 +158,7 @@ fn options(kind: Kind, args: &[String]) -> Result<Options, Failure> {
             "--rounds" => options.rounds = count(option, value()?)?,
             "--seconds" => options.seconds = count(option, value()?)?,
             "--work" => works.push(known(option, value()?, &work_names)?),
+            "--server" if kind == Kind::Tls => servers.push(known(option, value()?, tls::SERVERS)?),
             "--server" => servers.push(known(option, value()?, Contestant::SERVERS)?),
             "--arch" => archs.push(value()?.to_owned()),
             "--set" => options.flyball_settings.push(value()?.to_owned()),
@@ -164,6 +176,7 @@ fn options(kind: Kind, args: &[String]) -> Result<Options, Failure> {
     if works.is_empty() && kind == Kind::Instructions {
         works.extend(instructions::WORKS);
     }
+    options.servers = servers.iter().map(|name| (*name).to_owned()).collect();
     let wanted = |chosen: &[&str], name| chosen.is_empty() || chosen.contains(&name);
     options.works = all.iter().filter(|work| wanted(&works, work.name)).collect();
     let servers = servers_of.iter().filter(|name| wanted(&servers, name));

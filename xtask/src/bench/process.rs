@@ -14,11 +14,15 @@ use super::failure::Failure;
 
 /// Each program that a comparison may start, and the Debian package that holds it.
 const PACKAGES: &[(&str, &str)] = &[
+    ("caddy", "caddy"),
+    ("h2o", "h2o"),
+    ("haproxy", "haproxy"),
     ("httperf", "httperf"),
     ("lighttpd", "lighttpd"),
     ("nginx", "nginx-light"),
     ("setpriv", "util-linux"),
     ("sh", "dash"),
+    ("strace", "strace"),
     ("taskset", "util-linux"),
     ("valgrind", "valgrind"),
     ("wrk", "wrk"),
