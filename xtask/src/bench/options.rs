@@ -28,7 +28,7 @@ nginx with the same php-fpm, and how many a module, a responder and a CGI progra
 compares the CPU time of `flyball load` for a new connection with httperf's, and for a request on a
 kept one with wrk's. tls compares what TLS costs the server with nginx, lighttpd, h2o, HAProxy and
 Caddy: a request, a handshake, a resumed session, 10 MiB, memory of an idle connection, calls, and
-waiting beside a flood of handshakes; `flyball load` asks.
+waiting beside a flood of handshakes; `flyball load` asks. lighttpd needs lighttpd-mod-openssl.
 
   --rounds N       timed runs of each contestant in each work (5)
   --seconds S      length of each (5)
