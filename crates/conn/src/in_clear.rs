@@ -1,5 +1,5 @@
-//! Clients that speak TLS where plain text is spoken: a wrong address in a browser or a proxy, which
-//! the operator hears of now and then.
+//! Clients that speak TLS where plain text is spoken: a wrong address in a browser or a proxy. The
+//! log tells of some of them.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -176,7 +176,8 @@ impl Tls {
         Arc::new(Renewals::new(self.config.clone(), Arc::clone(sites), reader))
     }
 
-    /// What is told of the certificates, of each once. `statuses` is what the agent knows of those that it gets.
+    /// What is told of the certificates, of each once. `statuses` is what the agent knows of those
+    /// that it gets.
     pub(crate) fn told(&self, statuses: &[Status]) -> Vec<Told> {
         let told = |files: &Files| {
             let mut told = files.told();

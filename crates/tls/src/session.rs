@@ -175,8 +175,8 @@ impl Session {
                 self.state = State::Failed(Failure::Clear);
                 (0, 0)
             }
-            // It has said that nothing follows: nothing that comes can be answered, and rustls takes
-            // a fault for the second one.
+            // It has said that nothing follows: nothing that comes can be answered, and rustls
+            // takes a fault for the second one.
             State::Handshake | State::Open if self.has_closed => (cipher.len(), 0),
             State::Handshake | State::Open if !self.carry.is_empty() => (0, 0),
             State::Handshake if !self.choose(cipher, wire) => (0, 0),

@@ -57,7 +57,9 @@ impl TlsSettings {
             TicketKeys::Off | TicketKeys::Auto => None,
         };
         let tickets = tickets.map(|path| Secret { key: "tls.tickets", path, is_apart: true });
-        tickets.into_iter().collect()
+        let storage = Some(&*self.acme.storage).filter(|path| !path.as_os_str().is_empty());
+        let storage = storage.map(|path| Secret { key: "acme.storage", path, is_apart: true });
+        tickets.into_iter().chain(storage).collect()
     }
 }
 

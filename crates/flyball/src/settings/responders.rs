@@ -11,8 +11,8 @@ use super::table::{Setting, Table, Word};
 use super::text::{is_file_name, is_url_path};
 use super::{limits, pools};
 
-/// What no extension has: it was meant as a pattern, a list or a quotation, and fits no name, so that
-/// scripts would be sent as files.
+/// What no extension has: it was meant as a pattern, a list or a quotation, and fits no name, so
+/// that scripts would be sent as files.
 const NO_EXTENSION: &str = r##"*?%,;:|(){}[]<>$^~\&!=#'"`"##;
 
 /// The tables that may come more than once.

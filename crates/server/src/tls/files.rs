@@ -37,9 +37,9 @@ pub(crate) struct Told {
     pub(crate) source: Source,
     /// Who issued it; empty where it is still to come.
     pub(crate) issuer: String,
-    /// The kind of its key, and its number: those of one name are told apart by them. Empty where it
-    /// is still to come.
+    /// The kind of its key; empty where it is still to come.
     pub(crate) key: &'static str,
+    /// Its number, by which those of one name are told apart; empty where it is still to come.
     pub(crate) serial: String,
     /// The last second in which it holds, since 1970; `None` where it is still to come.
     pub(crate) not_after_s: Option<u64>,

@@ -1,8 +1,8 @@
 //! Whether an expression fits any path at all: a rule that fits none closes nothing, and its author
 //! does not see that.
 //!
-//! The expression's automaton and that of canonical paths take the same bytes, step by step, until a
-//! match is found or all pairs of states were seen. Nothing is known of an expression that is too
+//! The expression's automaton and that of canonical paths take the same bytes, step by step, until
+//! a match is found or all pairs of states were seen. Nothing is known of an expression that is too
 //! large for that, or that asks for the words of Unicode: it counts as one that fits.
 
 use std::collections::HashSet;
