@@ -1,6 +1,7 @@
 //! One connection as every architecture drives it: the machine, its buffers while it has any, and
 //! its request body's taker. Nothing here waits, and nothing here touches a socket.
 
+mod apart;
 mod exchange;
 mod link;
 mod responder;
@@ -236,7 +237,7 @@ impl Connection {
                 self.says_end(cx);
             }
             let is_over = wants.close.is_some() || wants.shut || self.is_failing();
-            if is_over || self.warming || self.ahead.is_fetching {
+            if is_over || self.warming || self.ahead.is_fetching || self.is_apart() {
                 return wants;
             }
             if wants.recv && !self.unseen && self.open(cx) {
@@ -283,7 +284,7 @@ impl Connection {
             needs.link = self.link_left_over();
             return;
         }
-        let mut waits = self.warming || self.ahead.is_fetching;
+        let mut waits = self.warming || self.ahead.is_fetching || self.is_apart();
         let output = self.buffers.as_ref().filter(|_| self.warming);
         if output.is_some_and(|buffers| buffers.window.warming.is_some()) {
             needs.asks.push(Ask::Output);
@@ -664,6 +665,10 @@ impl Connection {
         let ask = plan.asked_by();
         let next = match ask {
             Ask::Ahead => self.fetched(plan, cx),
+            Ask::Handshake => {
+                self.rejoin(cx);
+                None
+            }
             Ask::Output => {
                 self.warming = false;
                 if let (Some(buffers), Some(len)) = (&mut self.buffers, plan.warmed()) {

@@ -65,6 +65,12 @@ impl Input {
         self.end = (self.end + n).min(self.bytes.len());
     }
 
+    /// Puts these bytes at the end, of which there is room for all.
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.space()[..bytes.len()].copy_from_slice(bytes);
+        self.filled(bytes.len());
+    }
+
     /// Drops it all.
     pub fn clear(&mut self) {
         self.start = 0;

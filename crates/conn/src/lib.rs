@@ -7,6 +7,7 @@
 // What a client wrote is escaped in one place, the error log.
 #![deny(clippy::print_stderr)]
 
+mod apart;
 mod buffers;
 mod clients;
 mod connection;

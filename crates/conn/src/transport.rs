@@ -10,6 +10,7 @@ use flyball_http::{ClientCertificate, CloseReason, Secured};
 use flyball_site::Out;
 use flyball_tls::{Certificate, Config, RECORD_BYTES_MAX, Session, fingerprint};
 
+use crate::apart::Apart;
 use crate::input::Input;
 
 /// Plain text of a batch, at most: as much as one call to a socket takes, and few enough for others
@@ -23,6 +24,8 @@ const SPARE_WIRE_BYTES: usize = RECORD_BYTES_MAX;
 #[derive(Debug)]
 pub struct Secure {
     pub(crate) session: Session,
+    /// The step of the handshake that another thread takes.
+    pub(crate) apart: Option<Arc<Apart>>,
     /// What was agreed on, once the handshake is done.
     pub(crate) secured: Option<Arc<Secured>>,
     /// There is cipher text, or plain text that had no room, which may be opened now.
@@ -86,6 +89,7 @@ impl Secure {
     pub(crate) fn accept(config: &Config) -> Option<Box<Secure>> {
         Some(Box::new(Secure {
             session: Session::accept(config).ok()?,
+            apart: None,
             secured: None,
             is_unopened: false,
             has_begun: false,

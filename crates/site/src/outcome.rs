@@ -39,6 +39,8 @@ pub(crate) enum Outcome {
     Configured,
     /// The bytes are in memory now.
     Warm,
+    /// What was to be worked out is.
+    Computed,
     /// A password was looked at.
     Verified(Arc<Verification>),
     /// This is sent, which was coded beforehand, or no such file is there.

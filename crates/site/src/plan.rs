@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use flyball_http::{OwnedRequest, Request, Status};
 use flyball_sys::descriptors::Descriptor;
-use flyball_sys::disk::{Done, Nowait, Op};
+use flyball_sys::disk::{Compute, Done, Nowait, Op};
 use flyball_sys::file::Stamp;
 use flyball_sys::mapping::Mapping;
 
@@ -55,6 +55,8 @@ pub enum Ask {
     Responder(u32),
     /// The front of its output, which shall be in memory.
     Output,
+    /// The handshake that is in front of its requests.
+    Handshake,
     /// Nothing of it: the caches, ahead of requests that may come.
     Ahead,
 }
@@ -107,6 +109,7 @@ enum Work {
     Configure(Configure),
     Warm { file: Arc<Descriptor>, mapping: Option<Arc<Mapping>>, start: u64, len: usize },
     Verify(Arc<Verification>),
+    Compute(Arc<dyn Compute>),
     Steps(Box<dyn Steps>),
     Beside(Beside),
     Compress { found: Found, work: Arc<Compression> },
@@ -169,6 +172,11 @@ impl Plan {
         Plan::boxed(None, Work::Steps(Box::new(steps)))
     }
 
+    /// Work for a processor, whose result stays with what it is.
+    pub fn compute(work: Arc<dyn Compute>) -> Box<Plan> {
+        Plan::boxed(None, Work::Compute(work))
+    }
+
     /// A plan without any work, which has failed.
     pub(crate) fn failed() -> Box<Plan> {
         let mut plan = Plan::boxed(None, Work::List(None));
@@ -216,16 +224,14 @@ impl Plan {
 
     /// True when it is work for a processor and not for the disk.
     pub fn computes(&self) -> bool {
-        matches!(self.work, Work::Verify(_) | Work::Compress { .. })
+        matches!(self.work, Work::Verify(_) | Work::Compute(_) | Work::Compress { .. })
     }
 
     /// True when it may take far longer than a path or a file does, and when nobody but its own
-    /// client needs what comes of it: a listing, a password, a body to be coded or produced.
+    /// client needs what comes of it: a listing, a password, a handshake, a body to be coded or
+    /// produced.
     pub fn is_long(&self) -> bool {
-        matches!(
-            self.work,
-            Work::Verify(_) | Work::Compress { .. } | Work::List(_) | Work::Steps(_)
-        )
+        self.computes() || matches!(self.work, Work::List(_) | Work::Steps(_))
     }
 
     /// How many bytes the plan was to bring into memory, if it was made for nothing else.
@@ -252,6 +258,7 @@ impl Plan {
             Work::List(gather) => return gather.as_mut()?.next_op(),
             Work::Configure(configure) => configure.next_op(),
             Work::Verify(verification) => Op::Compute { work: Arc::clone(verification) as _ },
+            Work::Compute(work) => Op::Compute { work: Arc::clone(work) },
             Work::Warm { file, mapping: Some(mapping), start, len } => Op::Populate {
                 mapping: Arc::clone(mapping),
                 file: Arc::clone(file),
@@ -299,6 +306,7 @@ impl Plan {
             (Work::Verify(verification), Done::Computed) => {
                 Some(Outcome::Verified(Arc::clone(verification)))
             }
+            (Work::Compute(_), Done::Computed) => Some(Outcome::Computed),
             (Work::Beside(beside), Done::Opened(opened)) => beside.opened(opened),
             (Work::Beside(beside), Done::Stamped(stamp)) => beside.stamped(stamp),
             (Work::Compress { found, work }, Done::Computed) => {

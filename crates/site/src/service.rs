@@ -607,7 +607,9 @@ impl Service {
             }
             Outcome::Listed(gather) => self.listing(&job.request.request(), job.site, gather),
             Outcome::Verified(work) => self.verified(&job, &work, now),
-            Outcome::Warm => self.refuse(&job.request.request(), Status::INTERNAL_SERVER_ERROR),
+            Outcome::Warm | Outcome::Computed => {
+                self.refuse(&job.request.request(), Status::INTERNAL_SERVER_ERROR)
+            }
         }
     }
 

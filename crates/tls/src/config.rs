@@ -16,7 +16,7 @@ use rustls_pki_types::UnixTime;
 use crate::bundle::Bundle;
 use crate::challenges::{self, Challenges};
 use crate::clients::ClientAuth;
-use crate::hello::Noted;
+use crate::hello::{Hello, Noted};
 use crate::identities::{Identities, Resolver, SiteOf};
 use crate::load::Pair;
 use crate::tickets::{Root, Ticketer, Tickets};
@@ -162,12 +162,13 @@ impl Config {
         }
     }
 
-    /// Whether the name must be known that a client asks for before its session begins.
+    /// Whether a client's hello must be looked at before its session begins: for the name that it
+    /// asks for, or because the answer may take long.
     pub(crate) fn looks_at_hello(&self) -> bool {
         let Common { served, unknown, challenges, .. } = &*self.0.common;
         let served = served.read().unwrap_or_else(PoisonError::into_inner);
         let may_differ = served.policies.len() > 1 || *unknown == Unknown::Reject;
-        may_differ || challenges.are_there()
+        may_differ || challenges.are_there() || self.is_slow(&served)
     }
 
     /// What a session goes by in which an authority looks for a challenge under this name; `None`
@@ -175,6 +176,21 @@ impl Config {
     pub(crate) fn challenge(&self, name: Option<&str>) -> Option<Choice> {
         let server = self.0.common.challenges.server_for(name)?;
         Some(Choice { server: Arc::clone(server), policy: challenges::POLICY })
+    }
+
+    /// Whether the answer to a hello takes long: it is signed by RSA.
+    pub(crate) fn answers_slowly(&self, hello: &Hello) -> bool {
+        let AtSocket { common, default } = &*self.0;
+        let name = hello.name.as_deref();
+        let site = name.and_then(|name| common.identities.site_of(name)).unwrap_or(*default);
+        common.identities.sign_slowly()
+            && common.identities.signs_slowly(site, name, &hello.schemes)
+    }
+
+    /// Whether clients of a policy show certificates.
+    pub(crate) fn asks_clients(&self, policy: usize) -> bool {
+        let served = self.0.common.served.read().unwrap_or_else(PoisonError::into_inner);
+        served.policies.get(policy).is_some_and(|policy| policy.clients.is_some())
     }
 
     /// What a session goes by whose client asks for this name, which is in lower case; `None` when
@@ -199,10 +215,9 @@ impl Config {
 
     /// Whether a handshake may take long: by signatures of RSA, or because clients show
     /// certificates.
-    pub fn is_slow(&self) -> bool {
-        let Common { identities, served, .. } = &*self.0.common;
-        let served = served.read().unwrap_or_else(PoisonError::into_inner);
-        identities.sign_slowly() || served.policies.iter().any(|policy| policy.clients.is_some())
+    fn is_slow(&self, served: &Served) -> bool {
+        let asks_clients = || served.policies.iter().any(|policy| policy.clients.is_some());
+        self.0.common.identities.sign_slowly() || asks_clients()
     }
 
     /// Tells the time, in seconds since 1970.

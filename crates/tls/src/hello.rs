@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use rustls::Error;
 use rustls::server::{Acceptor, ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls::{Error, SignatureScheme};
 
 /// The one protocol that an authority names which looks for a challenge (RFC 8737, section 3).
 pub(crate) const CHALLENGE: &[u8] = b"acme-tls/1";
@@ -25,15 +25,20 @@ pub(crate) fn take_name() -> Option<Box<str>> {
 pub(crate) enum Look {
     /// The hello is not whole.
     Incomplete,
-    /// It is whole.
-    Whole {
-        /// The name that it asks for, in lower case.
-        name: Option<Box<str>>,
-        /// Whether it is that of an authority which looks for a challenge.
-        is_challenge: bool,
-    },
+    /// It is this.
+    Whole(Hello),
     /// It is none, and the client is told so by these bytes.
     Wrong(Error, Vec<u8>),
+}
+
+/// What a certificate is chosen by.
+pub(crate) struct Hello {
+    /// The name that is asked for, in lower case.
+    pub(crate) name: Option<Box<str>>,
+    /// The signatures that the client can verify.
+    pub(crate) schemes: Vec<SignatureScheme>,
+    /// Whether it is that of an authority which looks for a challenge.
+    pub(crate) is_challenge: bool,
 }
 
 /// Looks at what may be a client's hello, before a session begins with it.
@@ -51,7 +56,8 @@ pub(crate) fn look(cipher: &[u8]) -> Look {
             let hello = accepted.client_hello();
             let mut protocols = hello.alpn().into_iter().flatten();
             let is_challenge = protocols.next() == Some(CHALLENGE) && protocols.next().is_none();
-            Look::Whole { name: hello.server_name().map(Box::from), is_challenge }
+            let name = hello.server_name().map(Box::from);
+            Look::Whole(Hello { name, schemes: hello.signature_schemes().to_vec(), is_challenge })
         }
         Err((error, mut alert)) => {
             let mut told = Vec::new();

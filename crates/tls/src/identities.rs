@@ -33,6 +33,8 @@ struct Chosen {
     /// `None` where a certificate is still to come.
     pairs: Vec<Option<Pair>>,
     sites: Vec<OfSite>,
+    /// A key of any of them signs slowly.
+    is_slow: bool,
 }
 
 /// The certificates of one site, in the order in which they are preferred.
@@ -68,7 +70,23 @@ impl OfSite {
 impl Chosen {
     fn new(pairs: Vec<Option<Pair>>, of_sites: &[Vec<usize>]) -> Chosen {
         let sites = of_sites.iter().map(|numbers| OfSite::new(numbers, &pairs)).collect();
-        Chosen { pairs, sites }
+        let is_slow = pairs.iter().flatten().any(Pair::signs_slowly);
+        Chosen { pairs, sites, is_slow }
+    }
+
+    /// The one for a client that asks for this name at `site`, and can verify these signatures:
+    /// one that names it, else any of the site.
+    fn choose(
+        &self,
+        site: usize,
+        name: Option<&str>,
+        schemes: &[SignatureScheme],
+    ) -> Option<&Pair> {
+        let site = self.sites.get(site)?;
+        let named = name.into_iter().flat_map(|name| site.named(name));
+        let pairs = named.chain(site.all.iter().copied()).filter_map(|at| self.pair(at));
+        let fits = |pair: &&Pair| pair.certified.key.choose_scheme(schemes).is_some();
+        pairs.into_iter().find(fits)
     }
 
     fn pair(&self, at: usize) -> Option<&Pair> {
@@ -127,11 +145,21 @@ impl Identities {
 
     /// Whether a key of any site signs slowly.
     pub(crate) fn sign_slowly(&self) -> bool {
-        self.chosen().pairs.iter().flatten().any(Pair::signs_slowly)
+        self.chosen().is_slow
+    }
+
+    /// Whether that of the certificate for this name at `site` does.
+    pub(crate) fn signs_slowly(
+        &self,
+        site: usize,
+        name: Option<&str>,
+        schemes: &[SignatureScheme],
+    ) -> bool {
+        self.chosen().choose(site, name, schemes).is_some_and(Pair::signs_slowly)
     }
 
     /// The certificate for a client that asks for this name at `site`, and can verify these
-    /// signatures: one that names it, else any of the site.
+    /// signatures.
     fn choose(
         &self,
         site: usize,
@@ -139,11 +167,7 @@ impl Identities {
         schemes: &[SignatureScheme],
     ) -> Option<Arc<CertifiedKey>> {
         let chosen = self.chosen();
-        let site = chosen.sites.get(site)?;
-        let named = name.into_iter().flat_map(|name| site.named(name));
-        let pairs = named.chain(site.all.iter().copied()).filter_map(|at| chosen.pair(at));
-        let fits = |pair: &&Pair| pair.certified.key.choose_scheme(schemes).is_some();
-        pairs.into_iter().find(fits).map(|pair| Arc::clone(&pair.certified))
+        chosen.choose(site, name, schemes).map(|pair| Arc::clone(&pair.certified))
     }
 }
 

@@ -94,11 +94,13 @@ pub struct Facts<'a> {
 
 /// The server's side of one connection.
 pub struct Session {
-    connection: UnbufferedServerConnection,
+    /// None while it is elsewhere: see [`Session::take`].
+    connection: Option<UnbufferedServerConnection>,
     /// The number of the policy that it goes by.
     policy: usize,
     /// What chooses another, until the client's hello has been looked at.
     chooses: Option<Config>,
+    long: Long,
     /// Plain text that has been opened and had no room.
     carry: Carry,
     /// Records that wait for the next ones: tickets of TLS 1.3. In a call of their own they would
@@ -111,6 +113,17 @@ pub struct Session {
     /// A record of plain text has been sealed.
     has_sealed: bool,
     has_closed: bool,
+}
+
+/// Which steps of a handshake take long.
+#[derive(Clone, Copy, Debug, Default)]
+struct Long {
+    /// The answer to the client's hello, which is signed by RSA.
+    answer: bool,
+    /// What comes after that: the client shows a certificate.
+    rest: bool,
+    /// How often the client was answered.
+    answers: u8,
 }
 
 /// The rest of one opened record.
@@ -148,9 +161,20 @@ impl Session {
         let connection =
             UnbufferedServerConnection::new(choice.server).map_err(|e| e.to_string())?;
         Ok(Session {
-            connection,
+            connection: Some(connection),
             policy: choice.policy,
             chooses: config.looks_at_hello().then(|| config.clone()),
+            ..Session::elsewhere()
+        })
+    }
+
+    /// What stands in the place of one that is elsewhere: it is in a handshake, and does nothing.
+    fn elsewhere() -> Session {
+        Session {
+            connection: None,
+            policy: 0,
+            chooses: None,
+            long: Long::default(),
             carry: Carry::default(),
             held: Vec::new(),
             name: None,
@@ -158,7 +182,34 @@ impl Session {
             has_more: false,
             has_sealed: false,
             has_closed: false,
-        })
+        }
+    }
+
+    /// Takes it away, for a step that takes long; what stays does nothing until it comes back.
+    #[must_use]
+    pub fn take(&mut self) -> Session {
+        std::mem::replace(self, Session::elsewhere())
+    }
+
+    /// Whether [`Session::open`] would take long with this, so that others should not wait for it:
+    /// it signs by RSA, or looks at a client's certificate. The same bytes must come then.
+    pub fn takes_long(&mut self, cipher: &[u8], wire: &mut Vec<u8>) -> bool {
+        let is_due = self.state == State::Handshake
+            && cipher.first().is_some_and(|first| !self.is_clear(*first))
+            && self.choose(cipher, wire);
+        is_due && self.is_long() && record_len(cipher).is_some_and(|len| len <= cipher.len())
+    }
+
+    /// Whether the next step of the handshake takes long.
+    fn is_long(&self) -> bool {
+        let connection = self.connection.as_ref();
+        let kind = connection.and_then(|connection| connection.handshake_kind());
+        // That one is asked to say its hello again, which is answered then.
+        let is_asked_again = kind == Some(HandshakeKind::FullWithHelloRetryRequest);
+        match self.long.answers > u8::from(is_asked_again) {
+            false => self.long.answer,
+            true => self.long.rest,
+        }
     }
 
     /// Opens what is whole in `cipher`, in place, as far as `plain` has room. What the client is
@@ -191,31 +242,35 @@ impl Session {
     /// while the hello is not whole, and when the client is refused.
     fn choose(&mut self, cipher: &[u8], wire: &mut Vec<u8>) -> bool {
         let Some(config) = self.chooses.take() else { return true };
-        let (name, is_challenge) = match hello::look(cipher) {
+        let hello = match hello::look(cipher) {
             Look::Incomplete => {
                 self.chooses = Some(config);
                 self.judge(cipher);
                 return false;
             }
-            Look::Whole { name, is_challenge } => (name, is_challenge),
+            Look::Whole(hello) => hello,
             Look::Wrong(error, alert) => {
                 wire.extend(alert);
                 self.state = State::Failed(Failure::of(&error));
                 return false;
             }
         };
-        let choice = match is_challenge {
-            true => config.challenge(name.as_deref()),
-            false => config.choose(name.as_deref()),
+        let choice = match hello.is_challenge {
+            true => config.challenge(hello.name.as_deref()),
+            false => config.choose(hello.name.as_deref()),
         };
         let Some(choice) = choice else {
             wire.extend(UNRECOGNIZED_NAME);
-            (self.state, self.name) = (State::Failed(Failure::NoCertificate), name);
+            (self.state, self.name) = (State::Failed(Failure::NoCertificate), hello.name);
             return false;
         };
+        self.long.answer = !hello.is_challenge && config.answers_slowly(&hello);
+        self.long.rest = config.asks_clients(choice.policy);
         if choice.policy != self.policy {
             match UnbufferedServerConnection::new(choice.server) {
-                Ok(connection) => (self.connection, self.policy) = (connection, choice.policy),
+                Ok(connection) => {
+                    (self.connection, self.policy) = (Some(connection), choice.policy);
+                }
                 Err(error) => {
                     self.state = State::Failed(Failure::of(&error));
                     return false;
@@ -227,7 +282,8 @@ impl Session {
 
     /// Whether a first byte is none of TLS.
     fn is_clear(&self, first: u8) -> bool {
-        self.connection.protocol_version().is_none() && first != HANDSHAKE
+        let connection = self.connection.as_ref();
+        connection.is_some_and(|one| one.protocol_version().is_none()) && first != HANDSHAKE
     }
 
     /// Whether [`Session::open`] can go on without more cipher text.
@@ -245,8 +301,9 @@ impl Session {
         let (mut used, mut put) = (0, 0);
         self.has_more = false;
         loop {
+            let Some(connection) = &mut self.connection else { return (0, 0) };
             let UnbufferedStatus { discard, state } =
-                self.connection.process_tls_records(&mut cipher[used..]);
+                connection.process_tls_records(&mut cipher[used..]);
             let (mut is_at_end, mut is_full, mut is_over) = (false, false, false);
             match state {
                 Ok(ConnectionState::ReadTraffic(records)) => {
@@ -284,7 +341,7 @@ impl Session {
             if let Some(name) = hello::take_name() {
                 self.name = Some(name);
             }
-            let is_done = !self.connection.is_handshaking();
+            let is_done = self.connection.as_ref().is_some_and(|one| !one.is_handshaking());
             if is_done {
                 // An authority has seen by then what it came for (RFC 8737, section 3).
                 let is_challenge = self.policy == challenges::POLICY;
@@ -292,6 +349,8 @@ impl Session {
             }
             // After the handshake TLS 1.3 has tickets to send; before, every record is due.
             if !(is_done && self.is_tls13()) {
+                let is_answer = !self.held.is_empty();
+                self.long.answers = self.long.answers.saturating_add(u8::from(is_answer));
                 wire.append(&mut self.held);
                 self.held = Vec::new();
             }
@@ -312,7 +371,8 @@ impl Session {
     }
 
     fn is_tls13(&self) -> bool {
-        self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3)
+        let version = self.connection.as_ref().and_then(|one| one.protocol_version());
+        version == Some(ProtocolVersion::TLSv1_3)
     }
 
     /// It cannot go on: what was to be said before that, and the alert that says why, go out.
@@ -322,8 +382,9 @@ impl Session {
         self.name = hello::take_name().or(self.name.take());
         wire.append(&mut self.held);
         // Only what is queued is asked for: bytes that have failed are not looked at again.
-        while self.connection.wants_write() {
-            match self.connection.process_tls_records(&mut []).state {
+        let Some(connection) = &mut self.connection else { return };
+        while connection.wants_write() {
+            match connection.process_tls_records(&mut []).state {
                 Ok(ConnectionState::EncodeTlsData(data)) => encode(data, wire),
                 _ => return,
             }
@@ -407,8 +468,9 @@ impl Session {
 
     /// Writes what is held, and then one record, or the notice of the end for no plain text.
     fn write_into(&mut self, plain: &[u8], records: &mut [u8]) -> Option<usize> {
+        let connection = self.connection.as_mut()?;
         loop {
-            match self.connection.process_tls_records(&mut []).state {
+            match connection.process_tls_records(&mut []).state {
                 Ok(ConnectionState::EncodeTlsData(data)) => encode(data, &mut self.held),
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 Ok(ConnectionState::PeerClosed) => self.state = State::PeerClosed,
@@ -444,10 +506,7 @@ impl Session {
 
     /// What was agreed on, once the handshake is done.
     pub fn facts(&self) -> Option<Facts<'_>> {
-        let connection = &self.connection;
-        if connection.is_handshaking() {
-            return None;
-        }
+        let connection = self.connection.as_ref().filter(|one| !one.is_handshaking())?;
         Some(Facts {
             name: self.name(),
             version: if self.is_tls13() { "TLSv1.3" } else { "TLSv1.2" },

@@ -7,32 +7,68 @@ use std::io::{Read, Write};
 use std::sync::{Arc, OnceLock};
 
 use flyball_tls::Config;
-use rcgen::{CertificateParams, KeyPair, PKCS_ED25519};
+use rcgen::{CertificateParams, KeyPair, PKCS_ED25519, PKCS_RSA_SHA256};
 use rustls::client::Resumption;
 use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
+use super::random::Random;
+
 /// The name of all servers.
 const NAME: &str = "a.test";
 
+/// One case in so many has clients that speak TLS, and one of these a server that signs slowly.
+const TLS_ONE_IN: usize = 3;
+const SLOW_ONE_IN: usize = 3;
+
+/// What is spoken on all connections of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Speaks {
+    Clear,
+    Tls,
+    /// TLS by a key of RSA.
+    SlowTls,
+}
+
+impl Speaks {
+    pub(super) fn draw(random: &mut Random) -> Speaks {
+        match random.one_in(TLS_ONE_IN) {
+            false => Speaks::Clear,
+            true if random.one_in(SLOW_ONE_IN) => Speaks::SlowTls,
+            true => Speaks::Tls,
+        }
+    }
+
+    /// What a server goes by at its listening socket.
+    pub(super) fn config(self) -> Option<Config> {
+        match self {
+            Speaks::Clear => None,
+            Speaks::Tls => Some(ends().quick.clone()),
+            Speaks::SlowTls => Some(ends().slow.clone()),
+        }
+    }
+}
+
 /// What both ends go by.
 struct Ends {
-    server: Config,
+    quick: Config,
+    slow: Config,
     clients: ClientConfig,
 }
 
 fn ends() -> &'static Ends {
     static ENDS: OnceLock<Ends> = OnceLock::new();
     ENDS.get_or_init(|| {
-        // Others have signatures of several lengths.
-        let key = KeyPair::generate_for(&PKCS_ED25519).expect("a key");
-        let named = CertificateParams::new([NAME.to_owned()]).expect("a name");
-        let certificate = named.self_signed(&key).expect("a certificate");
-        let (chain, key) = (certificate.pem(), key.serialize_pem());
-        let server =
-            Config::of_one(chain.as_bytes(), key.as_bytes()).expect("they belong together");
         let mut roots = RootCertStore::empty();
-        roots.add(certificate.der().clone()).expect("a root");
+        // Others have signatures of several lengths.
+        let [quick, slow] = [&PKCS_ED25519, &PKCS_RSA_SHA256].map(|kind| {
+            let key = KeyPair::generate_for(kind).expect("a key");
+            let named = CertificateParams::new([NAME.to_owned()]).expect("a name");
+            let certificate = named.self_signed(&key).expect("a certificate");
+            roots.add(certificate.der().clone()).expect("a root");
+            let (chain, key) = (certificate.pem(), key.serialize_pem());
+            Config::of_one(chain.as_bytes(), key.as_bytes()).expect("they belong together")
+        });
         let mut provider = default_provider();
         provider.kx_groups = vec![kx_group::X25519];
         let clients = ClientConfig::builder_with_provider(Arc::new(provider))
@@ -40,13 +76,8 @@ fn ends() -> &'static Ends {
             .expect("versions")
             .with_root_certificates(roots)
             .with_no_client_auth();
-        Ends { server, clients }
+        Ends { quick, slow, clients }
     })
-}
-
-/// What a server speaks on the connections of its listening socket.
-pub(super) fn config() -> Config {
-    ends().server.clone()
 }
 
 /// What all clients of a run go by: they know no tickets of other runs.

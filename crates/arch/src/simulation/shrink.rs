@@ -2,6 +2,7 @@
 
 use super::client::Ending;
 use super::schedule::Schedule;
+use super::secure::Speaks;
 use super::{Case, Failure};
 
 /// Most runs that are spent on it, and most steps.
@@ -66,7 +67,7 @@ fn simpler(case: &Case, failed_after: u64) -> Vec<Case> {
         }
         change(&|one| one.dialogues[at].ending = Ending::Patient);
     }
-    change(&|one| one.is_secure = false);
+    change(&|one| one.speaks = Speaks::Clear);
     let none = Schedule::UNDISTURBED;
     change(&|one| one.schedule.jumps = false);
     change(&|one| one.schedule.leaves = 0);

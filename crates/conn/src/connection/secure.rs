@@ -5,7 +5,7 @@ use flyball_http::h1::state::State;
 use flyball_http::out::Memory;
 use flyball_observe::counters::Counter;
 use flyball_site::File;
-use flyball_tls::{Config, Failure, State as Stands};
+use flyball_tls::{Config, Failure, Opened, State as Stands};
 
 use super::{Connection, lent};
 use crate::context::Context;
@@ -125,15 +125,32 @@ impl Connection {
         let (input, secure) = lent(&mut self.buffers, &mut self.exchange, cx).secured();
         let before = secure.wire.queued();
         let cipher = &mut secure.cipher;
-        let opened =
-            secure.wire.append(|wire| tls.session.open(cipher.bytes_mut(), input.space(), wire));
+        let opened = secure.wire.append(|wire| {
+            let is_here = !tls.session.takes_long(cipher.bytes(), wire);
+            is_here.then(|| tls.session.open(cipher.bytes_mut(), input.space(), wire))
+        });
+        let Some(opened) = opened else {
+            self.shake_apart(cx);
+            return true;
+        };
         cipher.consume(opened.used);
         input.filled(opened.plain);
         let answered = secure.wire.queued() - before;
-        tls.leaving.add(0, answered);
         if answered > 0 && tls.put_off.take().is_some() {
             cx.hellos.answered();
         }
+        tls.leaving.add(0, answered);
+        self.opened(opened, was_handshaking, cx)
+    }
+
+    /// Takes notice of what was opened; true when that has changed anything.
+    pub(super) fn opened(
+        &mut self,
+        opened: Opened,
+        was_handshaking: bool,
+        cx: &mut Context,
+    ) -> bool {
+        let Some(tls) = &mut self.tls else { return false };
         tls.is_unopened = tls.session.has_more();
         if was_handshaking && !tls.session.is_handshaking() {
             let is_resumed = tls.agreed();

@@ -45,6 +45,7 @@ mod https {
     mod clients;
     mod private_files;
     mod scanner;
+    mod slow;
     mod transport;
 }
 

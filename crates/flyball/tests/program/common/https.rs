@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use flyball_testkit::{Launch, Refused, Server};
 use rcgen::{
     CertificateParams, CertificateRevocationListParams, ExtendedKeyUsagePurpose, Issuer,
-    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, date_time_ymd,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SignatureAlgorithm, date_time_ymd,
 };
 use tempfile::TempDir;
 
@@ -59,7 +59,17 @@ impl Authority {
         params.use_authority_key_identifier_extension = true;
         change(&mut params);
         let key = KeyPair::generate().unwrap();
-        let made = params.signed_by(&key, &self.issuer).unwrap();
+        self.sign(file, &params, &key);
+    }
+
+    /// The same for a key of this kind.
+    pub(crate) fn issue_for(&self, file: &str, name: &str, kind: &'static SignatureAlgorithm) {
+        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        self.sign(file, &params, &KeyPair::generate_for(kind).unwrap());
+    }
+
+    fn sign(&self, file: &str, params: &CertificateParams, key: &KeyPair) {
+        let made = params.signed_by(key, &self.issuer).unwrap();
         self.write(file, &format!("{}{}", made.pem(), key.serialize_pem()), 0o600);
     }
 
