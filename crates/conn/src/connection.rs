@@ -325,7 +325,10 @@ impl Connection {
             }
             (Some(buffers), Some(tls)) => {
                 buffers.secured().1.cipher.filled(n);
-                (tls.is_unopened, tls.has_begun) = (true, true);
+                tls.is_unopened = true;
+                if tls.began_ns == 0 {
+                    tls.began_ns = cx.now_ns().max(1);
+                }
             }
             (None, _) => {}
         }
@@ -522,6 +525,9 @@ impl Connection {
 
     /// Ends it: the buffers go back whatever they hold.
     pub fn end(mut self, cx: &mut Context, reason: CloseReason) {
+        if reason == CloseReason::HeadTimeout && self.shakes_hands() {
+            cx.tally.add(Counter::TlsLate, 1);
+        }
         let Context { tracer, account, tally, .. } = cx;
         self.trace(|trace| trace.closed(reason, tracer, &account.traces, tally));
         cx.account.clients.get_up(self.seat);

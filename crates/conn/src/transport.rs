@@ -30,8 +30,8 @@ pub struct Secure {
     pub(crate) secured: Option<Arc<Secured>>,
     /// There is cipher text, or plain text that had no room, which may be opened now.
     pub(crate) is_unopened: bool,
-    /// Something has come.
-    pub(crate) has_begun: bool,
+    /// When the first bytes came, on the clock of the thread, in nanoseconds; 0 before.
+    pub(crate) began_ns: u64,
     /// How often others came before its hello is answered; nothing once it is.
     pub(crate) put_off: Option<u8>,
     /// Its hello is answered in another turn.
@@ -92,7 +92,7 @@ impl Secure {
             apart: None,
             secured: None,
             is_unopened: false,
-            has_begun: false,
+            began_ns: 0,
             put_off: Some(0),
             waits_for_turn: false,
             says_end: false,

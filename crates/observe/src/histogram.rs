@@ -45,6 +45,8 @@ pub enum Timing {
     Write,
     /// Work that may wait, from when it is asked for to when the connection goes on.
     DiskWait,
+    /// A handshake, from its first bytes on.
+    Handshake,
     /// From the turn that finds a whole head to the first bytes of the answer in the socket.
     FirstByte,
     /// The same to the last bytes.
@@ -53,7 +55,7 @@ pub enum Timing {
 
 impl Timing {
     /// All, in the order of the cells.
-    pub const ALL: [Timing; 9] = [
+    pub const ALL: [Timing; 10] = [
         Timing::Loop,
         Timing::GetEvents,
         Timing::Accept,
@@ -61,6 +63,7 @@ impl Timing {
         Timing::Read,
         Timing::Write,
         Timing::DiskWait,
+        Timing::Handshake,
         Timing::FirstByte,
         Timing::Request,
     ];
@@ -75,6 +78,7 @@ impl Timing {
             Timing::Read => "read-stage",
             Timing::Write => "write-stage",
             Timing::DiskWait => "disk-wait",
+            Timing::Handshake => "handshake",
             Timing::FirstByte => "first-byte",
             Timing::Request => "request",
         }

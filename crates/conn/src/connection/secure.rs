@@ -4,6 +4,7 @@ use flyball_http::CloseReason;
 use flyball_http::h1::state::State;
 use flyball_http::out::Memory;
 use flyball_observe::counters::Counter;
+use flyball_observe::histogram::Timing;
 use flyball_site::File;
 use flyball_tls::{Config, Failure, Opened, State as Stands};
 
@@ -41,6 +42,18 @@ pub enum Unsealed<'a> {
     },
 }
 
+/// What counts handshakes that failed so.
+fn counted(failure: Failure) -> Counter {
+    match failure {
+        Failure::Clear => Counter::TlsClear,
+        Failure::NothingInCommon => Counter::TlsNothingInCommon,
+        Failure::NoCertificate => Counter::TlsNoCertificate,
+        Failure::ClientCertificate => Counter::TlsClientCertificate,
+        Failure::Refused => Counter::TlsRefused,
+        Failure::Malformed | Failure::TooLong | Failure::Exhausted => Counter::TlsMalformed,
+    }
+}
+
 /// The first range of a file in the output.
 #[derive(Clone, Copy, Debug)]
 pub struct FileBody<'a> {
@@ -71,7 +84,7 @@ impl Connection {
 
     /// Whether its handshake has begun and is not done.
     pub(super) fn shakes_hands(&self) -> bool {
-        let is_on_its_way = |tls: &Secure| tls.has_begun && tls.session.is_handshaking();
+        let is_on_its_way = |tls: &Secure| tls.began_ns > 0 && tls.session.is_handshaking();
         self.tls.as_deref().is_some_and(is_on_its_way)
     }
 
@@ -156,6 +169,7 @@ impl Connection {
             let is_resumed = tls.agreed();
             let counter = if is_resumed { Counter::TlsResumed } else { Counter::TlsFull };
             cx.tally.add(counter, 1);
+            cx.time(Timing::Handshake, cx.now_ns().saturating_sub(tls.began_ns));
             // Also where the client's request and its end came along.
             self.conn.begins(&cx.now);
         }
@@ -168,7 +182,12 @@ impl Connection {
                 let is_last = !tls.is_unopened;
                 (tls.says_end, tls.is_left) = (is_last, is_last);
             }
-            Stands::Failed(failure) => self.session_failed(failure, cx),
+            Stands::Failed(failure) => {
+                if was_handshaking {
+                    cx.tally.add(counted(failure), 1);
+                }
+                self.session_failed(failure, cx);
+            }
         }
         true
     }

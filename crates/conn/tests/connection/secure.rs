@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use flyball_conn::{Connection, Context, Needs, Order, Peer, Unsealed};
 use flyball_http::CloseReason;
+use flyball_observe::counters::{Counter, Owner};
+use flyball_observe::histogram::Timing;
 use flyball_site::Out;
 use flyball_tls::Config;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
@@ -270,6 +272,7 @@ fn a_client_that_speaks_in_the_clear_is_told_so() {
     assert!(head.contains(&format!("Content-Length: {}", content.len())), "{head}");
     pair.connection.sent(text.len() as u64, &mut pair.cx);
     assert_eq!(needs(&pair.connection).over, Some(CloseReason::TlsFailed));
+    assert_eq!(pair.cx.tally.counter(Counter::TlsClear), 1);
 }
 
 #[test]
@@ -280,6 +283,25 @@ fn what_is_none_of_http_ends_without_a_word() {
     pair.connection.go_on(&mut Needs::default(), &mut pair.cx);
     assert_eq!(needs(&pair.connection).over, Some(CloseReason::TlsFailed));
     assert!(pair.connection.out().is_none() && pair.connection.last_words().is_empty());
+}
+
+#[test]
+fn a_handshake_is_timed_and_counted_and_one_without_an_end_is_counted_as_late() {
+    let mut pair = Pair::new(&TLS13);
+    let owner = Owner { generation: 1, worker: Some(0), process: 1 };
+    pair.cx.account.blocks.set_owner(0, owner);
+    pair.talk();
+    assert_eq!(pair.cx.tally.counter(Counter::TlsFull), 1);
+    assert_eq!(pair.cx.account.blocks.totals().timing(Timing::Handshake).count(), 1);
+    let mut pair = Pair::new(&TLS13);
+    let hello = pair.said();
+    pair.give(&hello[..hello.len() / 2]);
+    pair.cx.now.set(pair.connection.deadline(), 1_000_000);
+    pair.connection.expired(|| 0, &mut pair.cx);
+    pair.drive();
+    assert_eq!(pair.over, Some(CloseReason::HeadTimeout));
+    pair.connection.end(&mut pair.cx, CloseReason::HeadTimeout);
+    assert_eq!(pair.cx.tally.counter(Counter::TlsLate), 1);
 }
 
 #[test]

@@ -153,6 +153,11 @@ fn write_times(text: &mut Text, totals: &Totals) {
         ("flyball_loop_seconds", "Turns of event loops, without the wait.", Timing::Loop),
         ("flyball_disk_wait_seconds", "Work that may wait on the disk.", Timing::DiskWait),
         (
+            "flyball_handshake_seconds",
+            "Handshakes of TLS, from their first bytes.",
+            Timing::Handshake,
+        ),
+        (
             "flyball_first_byte_seconds",
             "From a head to the answer's first bytes.",
             Timing::FirstByte,
