@@ -150,6 +150,14 @@ impl Pair {
         self.talk();
     }
 
+    /// The client says that it sends no more, and closes its side.
+    fn leave(&mut self) {
+        self.client.send_close_notify();
+        self.talk();
+        self.connection.eof(&self.cx);
+        self.drive();
+    }
+
     fn has_read_the_end(&mut self) -> bool {
         self.client.process_new_packets().is_ok_and(|state| state.peer_has_closed())
     }
@@ -179,8 +187,7 @@ fn a_last_answer_ends_with_the_notice_that_nothing_follows() {
         assert!(pair.read.ends_with(b"small") && pair.has_read_the_end());
         // Closed now, what its client says of its own end would reset it.
         assert_eq!(pair.over, None);
-        pair.client.send_close_notify();
-        pair.talk();
+        pair.leave();
         assert_eq!(pair.over, Some(CloseReason::Requested));
     }
 }
@@ -361,8 +368,7 @@ fn a_handshake_that_has_begun_is_finished_when_the_server_stops() {
     assert!(pair.read.ends_with(b"small") && pair.has_read_the_end());
     assert_eq!(pair.over, None);
     // It lingers until its client has read that.
-    pair.client.send_close_notify();
-    pair.talk();
+    pair.leave();
     assert_eq!(pair.over, Some(CloseReason::Draining));
 }
 
