@@ -147,6 +147,10 @@ fn generated(program: &Path, tree: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// What this machine trusts, which the image takes along: authorities that issue certificates are
+/// known by it.
+const ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
+
 /// The subcommands that the program's own page refers to.
 fn subcommands(page: &str) -> Vec<String> {
     let page = page.replace('\\', "");
@@ -170,7 +174,12 @@ fn tar(root: &Path, profile: &str) -> Result<PathBuf, String> {
     install(&tree.join("flyball"), &packages.join("flyball"), 0o755)?;
     write(&packages.join("passwd"), "flyball:x:65532:65532::/:/nonexistent\n")?;
     write(&packages.join("group"), "flyball:x:65532:\n")?;
-    temporary(&fresh(&packages.join("var"))?.join("tmp"))?;
+    let var = fresh(&packages.join("var"))?;
+    temporary(&var.join("tmp"))?;
+    fs::create_dir(var.join("lib")).map_err(|error| format!("var/lib: {error}"))?;
+    // The user that the image runs as makes what is its own there.
+    temporary(&var.join("lib/flyball"))?;
+    install(Path::new(ROOTS), &packages.join("ca-certificates.crt"), 0o644)?;
     write(&tree.join("README"), STATIC_README)?;
     for file in ["LICENSE-MIT", "LICENSE-APACHE", "examples/production.toml", "docs/example.toml"] {
         let name = Path::new(file).file_name().unwrap_or_default();

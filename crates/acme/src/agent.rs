@@ -436,7 +436,7 @@ impl Agent {
     fn store(&mut self, at: usize, pair: Pair) -> Result<(), Fault> {
         let entry = &mut self.entries[at];
         let is_later = entry.held().is_some_and(|held| {
-            held.covers(&entry.names) && held.leaf.not_before_s > pair.leaf.not_before_s
+            held.covers(&entry.names) && held.leaf().not_before_s > pair.leaf().not_before_s
         });
         if !is_later {
             self.storage.write(Shelf::Certificates, &entry.stem, pair.text.as_bytes())?;
@@ -458,11 +458,11 @@ impl Agent {
         let _ = self.storage.put(Shelf::Failures, &entry.stem, failures);
         let wait = failures.until(now).saturating_sub(now);
         let (title, why) = (entry.title(), fault.why());
-        let ends = match entry.held().map(|pair| pair.leaf.not_after_s.saturating_sub(now) / 3_600)
-        {
-            Some(hours) => format!("the certificate that is there has {hours} hours left"),
-            None => "there is no certificate".into(),
-        };
+        let ends =
+            match entry.held().map(|pair| pair.leaf().not_after_s.saturating_sub(now) / 3_600) {
+                Some(hours) => format!("the certificate that is there has {hours} hours left"),
+                None => "there is no certificate".into(),
+            };
         say!(Level::Error, "acme: {title}: {why}; {ends}; the next try is in {wait} s");
     }
 
@@ -501,7 +501,8 @@ impl Agent {
 
     /// Revokes the certificate that is there, and has another ordered.
     fn revoke(&mut self, at: usize) {
-        let Some(certificate) = self.entries[at].held().map(|pair| pair.certificate.clone()) else {
+        let Some(certificate) = self.entries[at].held().map(|pair| pair.certificate().clone())
+        else {
             return say!(Level::Warn, "acme: {}: no certificate", self.entries[at].title());
         };
         let mut why = String::new();

@@ -16,6 +16,7 @@ mod load;
 mod stolen;
 mod top;
 mod trace;
+mod trust;
 #[cfg(feature = "tune")]
 mod tune;
 
@@ -40,6 +41,7 @@ pub use lab::{Kind as LabKind, Lab};
 #[cfg(feature = "load")]
 pub use load::{Load, Run};
 pub use trace::Tracing;
+pub use trust::Trust;
 #[cfg(feature = "tune")]
 pub use tune::Tune;
 
@@ -99,6 +101,8 @@ pub enum Command {
     /// Find the settings that serve a site best.
     #[cfg(feature = "tune")]
     Tune(Tune),
+    /// Have this machine trust its own authority.
+    Trust(Trust),
     /// Show what a running server does.
     Top(Top),
     /// Print what is made from the program's own tables.
@@ -186,6 +190,7 @@ where
         #[cfg(feature = "tune")]
         Some(("tune", given)) => Command::Tune(tune::parsed(given)),
         Some(("top", given)) => Command::Top(top::parsed(given)),
+        Some(("trust", given)) => Command::Trust(trust::parsed(given)),
         #[cfg(feature = "acme")]
         Some(("acme-agent", _)) => Command::AcmeAgent,
         #[cfg(feature = "acme")]
@@ -274,6 +279,7 @@ pub fn program() -> clap::Command {
             tune::program(),
             ctl(),
             top::program(),
+            trust::program(),
             docs(),
         ])
 }
@@ -289,8 +295,38 @@ fn serve() -> clap::Command {
         .after_long_help(settings_help())
         .arg(directory())
         .arg(config())
+        .arg(domain())
+        .arg(https())
         .args(SETTINGS.iter().filter_map(flag))
         .arg(set())
+}
+
+fn domain() -> Arg {
+    Arg::new("domain")
+        .long("domain")
+        .value_name("NAME")
+        .action(ArgAction::Append)
+        .conflicts_with("config")
+        .help("Serve DIR by HTTPS as this host, with a certificate by ACME")
+        .long_help(
+            "Serve DIR by HTTPS as this host, with a certificate from Let's Encrypt, to whose \
+             terms this agrees; may be repeated. It listens on ports 80 and 443 unless --listen \
+             says otherwise, lists no directories, answers to no other host, and has workers \
+             become another user, as with a file.",
+        )
+}
+
+fn https() -> Arg {
+    Arg::new("https")
+        .long("https")
+        .action(ArgAction::SetTrue)
+        .conflicts_with_all(["config", "domain"])
+        .help("Serve DIR by HTTPS on this machine, with a certificate of its own authority")
+        .long_help(
+            "Serve DIR by HTTPS on this machine, at https://localhost:8443 or the next free port \
+             unless --listen says otherwise, with a certificate of this machine's own authority. \
+             That is made in the state directory; `flyball trust` has this machine trust it.",
+        )
 }
 
 fn check() -> clap::Command {
@@ -331,14 +367,19 @@ fn arch() -> clap::Command {
         .arg(json())
 }
 
-fn ctl() -> clap::Command {
-    let key = || Arg::new("key").value_name("KEY").required(true);
-    let admin = Arg::new("admin")
+/// The socket of a running server.
+fn admin() -> Arg {
+    Arg::new("admin")
         .long("admin")
         .value_name("unix:PATH")
         .required(true)
         .value_parser(ValueParser::new(unix_path))
-        .help("The server's --admin");
+        .help("The server's --admin")
+}
+
+fn ctl() -> clap::Command {
+    let key = || Arg::new("key").value_name("KEY").required(true);
+    let admin = admin();
     clap::Command::new("ctl")
         .about("Ask a running server, or change a setting of it")
         .long_about(
@@ -505,6 +546,10 @@ fn typed(given: &ArgMatches) -> Result<Typed, Failure> {
     };
     // `explain` has no such argument.
     typed.directory = given.try_get_one::<PathBuf>("directory").ok().flatten().cloned();
+    // Only `serve` has these.
+    let domains = given.try_get_many::<String>("domain").ok().flatten();
+    typed.domains = domains.into_iter().flatten().cloned().collect();
+    typed.is_https = given.try_get_one::<bool>("https").ok().flatten().is_some_and(|on| *on);
     typed.values.extend(written(given));
     Ok(typed)
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use flyball_acme::{Authority, Configuration, External, Kind, Name, certificate_path};
 use flyball_arch::settings::{SandboxMode, Settings};
+use flyball_site::hosts::without_brackets;
 use flyball_site::{CertificateFiles, CertificateSource, SiteSettings};
 use flyball_sys::secret_file;
 
@@ -12,8 +13,7 @@ const KEY_BYTES_MAX: u64 = 4_096;
 
 /// The names of the certificate of a site: its hosts, addresses without their brackets.
 pub(crate) fn names_of(site: &SiteSettings) -> Vec<String> {
-    let bare = |host: &String| host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    site.hosts.iter().map(bare).collect()
+    site.hosts.iter().map(|host| without_brackets(host).to_owned()).collect()
 }
 
 /// Where the agent leaves the certificate of these names.

@@ -188,6 +188,7 @@ fn answer(asked: &Asked<'_>, request: &Request<'_>, conn: &mut Conn, out: &mut O
             (Status::CONTENT_TOO_LARGE, "text/plain", why.to_string())
         }
         b"/settings" if request.method() == Method::Post => set(asked, request),
+        b"/certificates" => certificate(asked, request),
         b"/reload" => tell(asked, Ok(Command::Reload)),
         b"/drain" => tell(asked, Ok(Command::Drain)),
         b"/trace" => traces(admin, request),
@@ -227,7 +228,7 @@ fn answer(asked: &Asked<'_>, request: &Request<'_>, conn: &mut Conn, out: &mut O
 /// The methods that a path has.
 fn methods_of(path: &[u8]) -> &'static str {
     match path {
-        b"/reload" | b"/drain" | b"/trace" | b"/upgrade" => "POST",
+        b"/reload" | b"/drain" | b"/trace" | b"/upgrade" | b"/certificates" => "POST",
         b"/settings" => "GET, HEAD, POST",
         _ => "GET, HEAD",
     }
@@ -241,6 +242,13 @@ fn set(asked: &Asked<'_>, request: &Request<'_>) -> (Status, &'static str, Strin
         return (Status::BAD_REQUEST, TEXT, "expected /settings?KEY=VALUE\n".into());
     };
     tell(asked, Command::set(key, value))
+}
+
+/// `POST /certificates?renew=NAME` or `revoke=NAME`.
+fn certificate(asked: &Asked<'_>, request: &Request<'_>) -> (Status, &'static str, String) {
+    let query = std::str::from_utf8(request.query()).unwrap_or_default();
+    let (what, name) = query.split_once('=').unwrap_or((query, ""));
+    tell(asked, Command::certificate(what, name))
 }
 
 /// Passes a command on to the master, and its answer back. Waits for the master.

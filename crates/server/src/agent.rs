@@ -86,6 +86,12 @@ impl Agent {
         if self.output.is_empty() { Interest::READ } else { Interest::BOTH }
     }
 
+    /// Whether a certificate that it gets is for this name.
+    pub(crate) fn keeps(&self, name: &str) -> bool {
+        let is_it = |known: &String| known.eq_ignore_ascii_case(name);
+        self.configuration.certificates.iter().flatten().any(is_it)
+    }
+
     /// What is known of certificates.
     pub(crate) fn statuses(&self) -> Vec<Status> {
         self.statuses.iter().flatten().cloned().collect()

@@ -54,6 +54,10 @@ pub(crate) enum Command {
     Drain,
     /// Let another program take over.
     Upgrade,
+    /// Have the certificate of this name ordered once more.
+    Renew(String),
+    /// Have it revoked, and another ordered.
+    Revoke(String),
 }
 
 impl Command {
@@ -79,6 +83,19 @@ impl Command {
         }
     }
 
+    /// The command about the certificate of this name.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn certificate(what: &str, name: &str) -> Result<Command, String> {
+        match what {
+            _ if !is_name(name) => Err(format!("{name:?} is no name of a certificate")),
+            "renew" => Ok(Command::Renew(name.into())),
+            "revoke" => Ok(Command::Revoke(name.into())),
+            _ => Err(format!("a certificate is renewed or revoked, and not {what:?}")),
+        }
+    }
+
     /// The words of a record.
     fn encode(&self) -> String {
         match self {
@@ -87,6 +104,8 @@ impl Command {
             Command::Reload => "reload".into(),
             Command::Drain => "drain".into(),
             Command::Upgrade => "upgrade".into(),
+            Command::Renew(name) => format!("renew {name}"),
+            Command::Revoke(name) => format!("revoke {name}"),
         }
     }
 
@@ -97,6 +116,7 @@ impl Command {
             ["reload"] => Some(Command::Reload),
             ["drain"] => Some(Command::Drain),
             ["upgrade"] => Some(Command::Upgrade),
+            [what, name] => Command::certificate(what, name).ok(),
             _ => None,
         }
     }
@@ -144,6 +164,12 @@ impl Request {
 /// Whether a key or a value is of the characters that such have, and not too long.
 fn is_word(text: &str) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._+".contains(&b);
+    (1..=WORD_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_plain)
+}
+
+/// Whether a text is of the characters that names of certificates have, and not too long.
+fn is_name(text: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._*:".contains(&b);
     (1..=WORD_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_plain)
 }
 
@@ -357,6 +383,8 @@ mod tests {
             Command::Reload,
             Command::Drain,
             Command::Upgrade,
+            Command::certificate("renew", "*.example.org").unwrap(),
+            Command::certificate("revoke", "2001:db8::1").unwrap(),
         ] {
             for peer in [None, Some(Peer { user: u32::MAX, process: i32::MAX })] {
                 let request = Request { peer, command: command.clone() };
@@ -365,7 +393,9 @@ mod tests {
             }
         }
         let long = format!("- - get {}", "x".repeat(WORD_BYTES_MAX + 1));
-        let hostile: [&[u8]; 10] = [
+        let hostile: [&[u8]; 12] = [
+            b"- - renew a/b",
+            b"- - order a",
             b"",
             b"x",
             &[0; 16],

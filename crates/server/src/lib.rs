@@ -25,5 +25,7 @@ mod tls;
 mod warnings;
 
 pub use configuration::{Changes, Configuration};
+pub use sandbox::USERS;
 pub use server::Server;
 pub use surroundings::{Lack, lacks};
+pub use tls::{may_be_internal, root_path};

@@ -24,7 +24,7 @@ use flyball_sys::user_thread::stacks_max;
 use flyball_sys::{log_file, process};
 
 /// Users that workers become where none is named, the first that there is.
-const USERS: [&str; 3] = ["flyball", "www-data", "nobody"];
+pub const USERS: [&str; 3] = ["flyball", "www-data", "nobody"];
 
 /// The user and group that hold no rights and own no files: that of the admin process.
 const NOBODY: u32 = 65_534;

@@ -3,6 +3,7 @@
 
 mod clients;
 mod files;
+mod internal;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -20,12 +21,13 @@ use flyball_sys::net::Address;
 use flyball_sys::secret_file::{self, SecretFile};
 use flyball_sys::{clock, random, sealed};
 use flyball_tls::{
-    Bundle, ClientAuth, Config, Pair, Policy, ROOT_BYTES, Root, Site, Tickets, Unknown,
+    Authority, Bundle, ClientAuth, Config, Pair, Policy, ROOT_BYTES, Root, Site, Tickets, Unknown,
 };
 
 use clients::Clients;
 pub(crate) use files::{FILE_BYTES_MAX, Source, Told};
 use files::{Files, expiry, read_pair};
+pub use internal::root_path;
 
 use crate::acme;
 
@@ -43,6 +45,11 @@ const LOOK_MS_MAX: u64 = 3_600_000;
 
 /// Most roots at a time.
 const ROOTS_MAX: usize = 2;
+
+/// Whether this machine's own authority may vouch for a name or an address.
+pub fn may_be_internal(name: &str) -> bool {
+    Authority::may_issue(name)
+}
 
 /// What workers speak TLS by.
 #[derive(Clone, Debug)]
@@ -247,10 +254,12 @@ impl Tls {
         self.look_ms = now_ms + settings.tls.watch_ms.min(LOOK_MS_MAX);
         let is_watched = settings.tls.watch_ms != u64::MAX;
         for (number, files) in self.files.iter_mut().enumerate() {
-            if !is_watched && files.source == Source::Files {
-                continue;
-            }
-            match files.look(now_s) {
+            let looked = match files.source {
+                Source::Files if !is_watched => None,
+                Source::Files | Source::Acme => files.look(now_s),
+                Source::Internal => files.issue(&settings.tls.internal, now_s),
+            };
+            match looked {
                 None => {}
                 Some(Ok(pair)) => {
                     let until = pair.certificate().not_after_s.saturating_sub(now_s) / 86_400;
@@ -368,6 +377,7 @@ impl Reader {
     fn site(&mut self, site: &SiteSettings, settings: &Settings) -> Result<Site, String> {
         let pairs = match site.tls.source {
             CertificateSource::Acme => vec![self.acme(site, settings)?],
+            CertificateSource::Internal => vec![self.internal(site, settings)?],
             _ => {
                 let pairs = site.tls.certificates.iter().map(|files| self.pair(files, site));
                 pairs.collect::<Result<_, _>>()?
@@ -410,6 +420,16 @@ impl Reader {
         let number = self.pairs.len();
         self.files.push(Files::new(&files, Source::Acme, &names, pair.as_ref()));
         self.pairs.push(pair);
+        Ok(number)
+    }
+
+    /// The number of a pair that this machine's own authority issues.
+    fn internal(&mut self, site: &SiteSettings, settings: &Settings) -> Result<usize, String> {
+        let now_s = clock::unix_ms() / 1_000;
+        let (files, pair) = Files::issued(site, &settings.tls.internal, now_s)?;
+        let number = self.pairs.len();
+        self.files.push(files);
+        self.pairs.push(Some(pair));
         Ok(number)
     }
 

@@ -120,6 +120,11 @@ pub fn local_names(more: &[String]) -> Vec<String> {
     ["localhost", ADDRESSES].map(str::to_owned).into_iter().chain(more.iter().cloned()).collect()
 }
 
+/// A host as a certificate names it: an IPv6 address stands without its brackets there.
+pub fn without_brackets(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
+}
+
 /// Whether a host is an address, or none was named, which no browser does.
 fn is_address(host: &[u8]) -> bool {
     let v4 = || std::str::from_utf8(host).is_ok_and(|text| text.parse::<Ipv4Addr>().is_ok());

@@ -117,7 +117,9 @@ pub fn become_program(
     unset.iter().for_each(|name| {
         command.env_remove(name);
     });
-    command.stdin(input).stdout(output).exec()
+    command.stdin(input).stdout(output);
+    crate::signal::forget_all();
+    command.exec()
 }
 
 #[cfg(test)]
@@ -139,27 +141,34 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_program_talks_over_one_socket_and_is_not_deaf_to_signals() {
+    /// What a program says that is told `told` over its socket.
+    fn said(program: &str, arguments: &[&str], told: &[u8]) -> String {
         use std::io::{Read, Write};
         let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         match fork().unwrap() {
             Forked::Child => {
-                crate::signal::hold();
-                let script = "read word; echo \"$word, $0\"; grep SigBlk /proc/self/status";
-                let arguments = ["sh", "-c", script, "called"];
-                become_program(Path::new("/bin/sh"), &arguments, &theirs, &["HOME"]);
+                let _signals = crate::signal::Signals::block();
+                become_program(Path::new(program), arguments, &theirs, &["HOME"]);
                 exit_now(9);
             }
             Forked::Parent(child) => {
                 drop(theirs);
-                ours.write_all(b"told\n").unwrap();
+                ours.write_all(told).unwrap();
                 let mut said = String::new();
                 ours.read_to_string(&mut said).unwrap();
-                assert_eq!(said, "told, called\nSigBlk:\t0000000000000000\n");
                 assert_eq!(wait_for(child).unwrap(), 0);
+                said
             }
         }
+    }
+
+    #[test]
+    fn a_program_talks_over_one_socket_and_is_deaf_to_no_signal() {
+        let script = "read word; echo \"$word, $0, $HOME\"";
+        let arguments = ["sh", "-c", script, "called"];
+        assert_eq!(said("/bin/sh", &arguments, b"told\n"), "told, called, \n");
+        let arguments = ["grep", "SigBlk", "/proc/self/status"];
+        assert_eq!(said("/bin/grep", &arguments, b""), "SigBlk:\t0000000000000000\n");
     }
 
     #[test]

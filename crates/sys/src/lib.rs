@@ -59,4 +59,5 @@ pub mod uring;
 pub mod usage;
 pub mod user_thread;
 pub mod wake;
+pub mod whole_file;
 pub mod within;

@@ -54,6 +54,7 @@ pub struct Launch {
     config: Option<String>,
     arguments: Vec<String>,
     is_secure: bool,
+    state: Option<PathBuf>,
 }
 
 impl Launch {
@@ -72,6 +73,12 @@ impl Launch {
     /// its configuration.
     pub fn secure(mut self) -> Launch {
         self.is_secure = true;
+        self
+    }
+
+    /// With its state in this directory.
+    pub fn in_state(mut self, directory: &Path) -> Launch {
+        self.state = Some(directory.to_owned());
         self
     }
 
@@ -98,6 +105,7 @@ impl Launch {
         let directory = directory.expect("a temporary directory");
         let errors = directory.path().join("stderr");
         let mut command = Command::new(binary());
+        command.envs(self.state.iter().map(|path| ("STATE_DIRECTORY", path)));
         let listen = if self.is_secure { "https://127.0.0.1:0" } else { "127.0.0.1:0" };
         command.arg("serve").args(&self.arguments).args(["--listen", listen]);
         let config = self.config.as_ref().map(|text| match self.is_secure {

@@ -4,6 +4,7 @@
 // The name in a hello is taken in the call that sets it, in which no thread waits.
 #![expect(clippy::disallowed_macros, reason = "rustls names no way to hand it over")]
 
+mod authority;
 mod bundle;
 mod challenges;
 mod client;
@@ -19,6 +20,7 @@ mod suites;
 mod tickets;
 mod x509;
 
+pub use authority::Authority;
 pub use bundle::Bundle;
 pub use client::{Client, ClientSession, Trust};
 pub use clients::{ClientAuth, ClientFault};

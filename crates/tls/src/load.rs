@@ -124,6 +124,11 @@ impl Pair {
         &self.certificate
     }
 
+    /// The certificate itself, in DER.
+    pub fn leaf(&self) -> &CertificateDer<'static> {
+        &self.certified.cert[0]
+    }
+
     /// Whether its key is one whose signatures take long: RSA.
     pub fn signs_slowly(&self) -> bool {
         self.certified.key.algorithm() == SignatureAlgorithm::RSA

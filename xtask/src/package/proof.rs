@@ -170,7 +170,7 @@ fn steps(text: &str) -> Result<Vec<Step>, String> {
         let (name, rest) = line.split_once(' ').ok_or_else(|| format!("Containerfile: {line}"))?;
         match name {
             "FROM" if rest == "scratch" => {}
-            "EXPOSE" | "STOPSIGNAL" => {}
+            "EXPOSE" | "STOPSIGNAL" | "ENV" | "VOLUME" => {}
             "COPY" => {
                 let mut files: Vec<String> = rest.split(' ').map(ToOwned::to_owned).collect();
                 let place = files.pop().unwrap_or_default();

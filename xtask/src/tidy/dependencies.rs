@@ -42,6 +42,7 @@ const PRODUCT: &[Allowed] = &[
         stays: "free of sockets, files and a clock",
         packages: &[
             ("aws-lc-rs", "seals tickets and derives their keys"),
+            ("rcgen", "certificates of this machine's own authority"),
             ("rustls", "the protocol, behind our own sessions"),
             ("rustls-pki-types", "certificates and keys as PEM"),
         ],

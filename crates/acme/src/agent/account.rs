@@ -1,5 +1,7 @@
 //! The account with an authority: made once, and kept in the storage with its key.
 
+use flyball_sys::error_log::Level;
+use flyball_sys::say;
 use instant_acme::{Account, Error, ExternalAccountKey, Key, NewAccount};
 use rcgen::KeyPair;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -72,6 +74,10 @@ pub(crate) fn open(
             register(wanted, key, https)?
         }
     };
+    say!(
+        Level::Info,
+        "acme: there is an account with {directory} now, which agrees to its terms of service"
+    );
     let kept = Kept { directory, external, key, id: Some(account.id().to_owned()) };
     storage.put(Shelf::Accounts, &stem, &kept)?;
     Ok(account)

@@ -55,7 +55,7 @@ pub fn kept(storage: &Path) -> io::Result<Vec<Kept>> {
 
 fn about(path: &Path) -> Result<About, String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let leaf = Pair::read(text)?.leaf;
+    let leaf = Pair::read(text)?.leaf().clone();
     let addresses = leaf.addresses.iter().map(ToString::to_string);
     Ok(About {
         names: leaf.names.iter().cloned().chain(addresses).collect(),
@@ -91,14 +91,7 @@ pub fn import(storage: &Path, name: &str, key: &str, chain: &str) -> Result<Path
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rcgen::{CertificateParams, KeyPair};
-
-    fn made(names: &[&str]) -> (String, String) {
-        let key = KeyPair::generate().unwrap();
-        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        let certificate = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
-        (key.serialize_pem(), certificate.pem())
-    }
+    use crate::agent::pair::tests::made;
 
     #[test]
     fn what_was_imported_is_listed_and_what_is_broken_is_named() {
@@ -114,7 +107,7 @@ mod tests {
         assert_eq!(all[0].path, path);
         let names = &all[0].about.as_ref().unwrap().names;
         assert_eq!(names[..], ["a.org", "*.a.org", "192.0.2.7"]);
-        assert!(all[1].about.as_ref().unwrap_err().contains("key"));
+        assert!(all[1].about.as_ref().unwrap_err().contains("no certificate"));
     }
 
     #[test]
@@ -123,7 +116,7 @@ mod tests {
         let ((key, chain), (other, _)) = (made(&["a.org"]), made(&["a.org"]));
         for (name, key, why) in [
             ("b.org", &key, "not for b.org"),
-            ("a.org", &other, "match"),
+            ("a.org", &other, "does not belong"),
             ("../a", &key, "not a name"),
         ] {
             let told = import(dir.path(), name, key, &chain).unwrap_err();

@@ -65,7 +65,7 @@ impl Entry {
             .as_ref()
             .is_some_and(|pair| self.held.as_ref().is_none_or(|held| held.text != pair.text));
         match &pair {
-            Some(pair) if pair.covers(&self.names) => self.schedule.holds((&pair.leaf).into()),
+            Some(pair) if pair.covers(&self.names) => self.schedule.holds(pair.leaf().into()),
             _ => self.schedule.lacks(),
         }
         self.held = pair;
@@ -84,7 +84,7 @@ impl Entry {
         self.error = None;
         self.look(storage);
         if let Some(pair) = &self.held {
-            self.schedule.succeeded((&pair.leaf).into(), now);
+            self.schedule.succeeded(pair.leaf().into(), now);
         }
     }
 
@@ -116,7 +116,7 @@ impl Entry {
     }
 
     fn status(&self) -> Status {
-        let leaf = self.held.as_ref().map(|pair| &pair.leaf);
+        let leaf = self.held.as_ref().map(Pair::leaf);
         Status {
             names: self.names.iter().map(Name::to_string).collect(),
             issuer: leaf.map(|leaf| leaf.issuer.clone()).unwrap_or_default(),

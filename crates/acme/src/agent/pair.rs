@@ -1,24 +1,17 @@
-//! A private key and the chain of its certificate, as one file has them.
+//! A private key and the chain of its certificate, as one file of the storage has them.
 
 use flyball_tls::Certificate;
 use instant_acme::CertificateIdentifier;
-use rustls::crypto::aws_lc_rs::sign::any_supported_type;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, Der, PrivateKeyDer};
-use rustls::sign::CertifiedKey;
+use rustls::pki_types::{CertificateDer, Der};
 
 use crate::names::Name;
-
-/// Certificates of a chain.
-const CHAIN_MAX: usize = 16;
 
 /// A key and a chain that belong together.
 #[derive(Debug)]
 pub(crate) struct Pair {
     /// Both in PEM, the key first.
     pub(crate) text: String,
-    pub(crate) leaf: Certificate,
-    pub(crate) certificate: CertificateDer<'static>,
+    read: flyball_tls::Pair,
 }
 
 impl Pair {
@@ -35,24 +28,25 @@ impl Pair {
     /// # Errors
     /// When it is not a key and its chain.
     pub(crate) fn read(text: String) -> Result<Pair, String> {
-        let key = PrivateKeyDer::from_pem_slice(text.as_bytes());
-        let key = key.map_err(|error| format!("the key: {error}"))?;
-        let chain: Result<Vec<_>, _> =
-            CertificateDer::pem_slice_iter(text.as_bytes()).take(CHAIN_MAX).collect();
-        let chain = chain.map_err(|error| format!("the chain: {error}"))?;
-        let certificate = chain.first().ok_or("there is no certificate")?.clone();
-        let leaf = Certificate::parse(&certificate).ok_or("the certificate cannot be read")?;
-        let key = any_supported_type(&key).map_err(|error| format!("the key: {error}"))?;
-        let keys = CertifiedKey::new(chain, key).keys_match();
-        keys.map_err(|error| format!("key and certificate do not match: {error}"))?;
-        Ok(Pair { text, leaf, certificate })
+        let read = flyball_tls::Pair::from_pem(text.as_bytes(), text.as_bytes());
+        read.map(|read| Pair { text, read }).map_err(|fault| format!("the file {fault}"))
+    }
+
+    /// What the certificate says.
+    pub(crate) fn leaf(&self) -> &Certificate {
+        self.read.certificate()
+    }
+
+    /// The certificate itself.
+    pub(crate) fn certificate(&self) -> &CertificateDer<'static> {
+        self.read.leaf()
     }
 
     /// Whether it is for all of these names.
     pub(crate) fn covers(&self, names: &[Name]) -> bool {
         names.iter().all(|name| match name.address() {
-            Some(address) => self.leaf.addresses.contains(&address),
-            None => self.leaf.names.iter().any(|known| known == name.as_str()),
+            Some(address) => self.leaf().addresses.contains(&address),
+            None => self.leaf().names.iter().any(|known| known == name.as_str()),
         })
     }
 
@@ -63,7 +57,8 @@ impl Pair {
 
     /// How its authority names it in advice about renewal (RFC 9773, section 4.1).
     pub(crate) fn identifier(&self) -> Option<CertificateIdentifier<'static>> {
-        let (key, serial) = (bytes(&self.leaf.authority_key)?, bytes(&self.leaf.serial)?);
+        let leaf = self.leaf();
+        let (key, serial) = (bytes(&leaf.authority_key)?, bytes(&leaf.serial)?);
         let (key, serial) = (Der::from_slice(&key), Der::from_slice(&serial));
         Some(CertificateIdentifier::new(key, serial).into_owned())
     }
@@ -80,11 +75,12 @@ fn bytes(digits: &str) -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use rcgen::{CertificateParams, KeyPair};
 
-    fn made(names: &[&str]) -> (String, String) {
+    /// A key and a certificate of its own for these names.
+    pub(crate) fn made(names: &[&str]) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let certificate = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
@@ -96,7 +92,7 @@ mod tests {
         let ((key, chain), (other, _)) = (made(&["a.org"]), made(&["a.org"]));
         let pair = Pair::of(&key, &chain).unwrap();
         assert!(pair.has_key(&key) && !pair.has_key(&other));
-        assert!(Pair::of(&other, &chain).unwrap_err().contains("match"));
+        assert!(Pair::of(&other, &chain).unwrap_err().contains("does not belong"));
         for text in ["", &key, &chain, "-----BEGIN PRIVATE KEY-----\n"] {
             assert!(Pair::read(text.to_string()).is_err(), "{text}");
         }

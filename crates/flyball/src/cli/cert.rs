@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
+use crate::settings::state_directory;
+
 /// What `flyball cert` is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cert {
@@ -15,6 +17,22 @@ pub enum Cert {
         name: Option<String>,
         /// As JSON.
         json: bool,
+    },
+    /// Tell all of those for a name.
+    Show {
+        /// The storage.
+        storage: PathBuf,
+        /// The name.
+        name: String,
+    },
+    /// Have a running server renew or revoke one.
+    Tell {
+        /// Its Unix-domain socket.
+        socket: PathBuf,
+        /// `renew` or `revoke`.
+        verb: &'static str,
+        /// One of its names.
+        name: String,
     },
     /// Put a pair from elsewhere into a storage.
     Import {
@@ -29,13 +47,14 @@ pub enum Cert {
     },
 }
 
-/// Hidden until a server reads the storage.
 pub(super) fn program() -> clap::Command {
     clap::Command::new("cert")
-        .about("List the certificates of a storage, or bring one from elsewhere")
-        .hide(true)
+        .about("List certificates that came by ACME, renew them, or bring one from elsewhere")
         .subcommand_required(true)
         .subcommand(list())
+        .subcommand(show())
+        .subcommand(told("renew", "Have a running server order a certificate once more, now"))
+        .subcommand(told("revoke", "Have a running server revoke a certificate, and order another"))
         .subcommand(import())
 }
 
@@ -45,6 +64,21 @@ fn list() -> clap::Command {
         .arg(Arg::new("name").value_name("NAME").help("Only those for this name"))
         .arg(storage())
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON"))
+}
+
+fn show() -> clap::Command {
+    clap::Command::new("show")
+        .about("Print all that is known of the certificates for a name")
+        .arg(Arg::new("name").value_name("NAME").required(true).help("One of their names"))
+        .arg(storage())
+}
+
+/// What a running server is told to do about a certificate.
+fn told(verb: &'static str, about: &'static str) -> clap::Command {
+    clap::Command::new(verb)
+        .about(about)
+        .arg(Arg::new("name").value_name("NAME").required(true).help("One of its names"))
+        .arg(super::admin())
 }
 
 fn import() -> clap::Command {
@@ -74,21 +108,29 @@ fn storage() -> Arg {
     Arg::new("storage")
         .long("storage")
         .value_name("DIR")
-        .required(true)
         .value_parser(value_parser!(PathBuf))
-        .help("Directory where certificates are kept")
+        .help("Directory where certificates are kept [default: acme in the state directory]")
 }
 
 pub(super) fn parsed(given: &ArgMatches) -> Cert {
     let (verb, given) = given.subcommand().unwrap_or(("list", given));
     let path = |id: &str| given.get_one::<PathBuf>(id).cloned().unwrap_or_default();
     let name = given.get_one::<String>("name").cloned();
-    let storage = path("storage");
+    let storage = || match given.get_one::<PathBuf>("storage") {
+        Some(storage) => storage.clone(),
+        None => state_directory().join("acme"),
+    };
     match verb {
+        "show" => Cert::Show { storage: storage(), name: name.unwrap_or_default() },
+        "renew" | "revoke" => Cert::Tell {
+            socket: path("admin"),
+            verb: if verb == "renew" { "renew" } else { "revoke" },
+            name: name.unwrap_or_default(),
+        },
         "import" => {
             let (name, chain, key) = (name.unwrap_or_default(), path("chain"), path("key"));
-            Cert::Import { storage, name, chain, key }
+            Cert::Import { storage: storage(), name, chain, key }
         }
-        _ => Cert::List { storage, name, json: given.get_flag("json") },
+        _ => Cert::List { storage: storage(), name, json: given.get_flag("json") },
     }
 }

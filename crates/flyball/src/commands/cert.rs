@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use flyball::cli::Cert;
 use flyball_acme::{About, Kept, import, kept};
 use flyball_http::date::format_date;
+use flyball_server::control::ask;
 use flyball_sys::clock::unix_ms;
 use flyball_sys::error_log::shown_in_line;
 use serde_json::{Value, json};
@@ -16,6 +17,8 @@ const DAY: u64 = 86_400;
 pub(crate) fn run(asked: &Cert) -> ExitCode {
     let done = match asked {
         Cert::List { storage, name, json } => list(storage, name.as_deref(), *json),
+        Cert::Show { storage, name } => show(storage, name),
+        Cert::Tell { socket, verb, name } => tell(socket, verb, name),
         Cert::Import { storage, name, chain, key } => bring(storage, name, chain, key),
     };
     match done {
@@ -30,7 +33,8 @@ pub(crate) fn run(asked: &Cert) -> ExitCode {
     }
 }
 
-fn list(storage: &Path, name: Option<&str>, json: bool) -> Result<String, String> {
+/// The certificates of a storage, or those for a name.
+fn named(storage: &Path, name: Option<&str>) -> Result<Vec<Kept>, String> {
     let mut all = kept(storage).map_err(|error| format!("{}: {error}", storage.display()))?;
     if let Some(name) = name {
         let is_for = |about: &About| about.names.iter().any(|known| known == name);
@@ -39,6 +43,33 @@ fn list(storage: &Path, name: Option<&str>, json: bool) -> Result<String, String
             return Err(format!("no certificate in {} is for {name}", storage.display()));
         }
     }
+    Ok(all)
+}
+
+fn show(storage: &Path, name: &str) -> Result<String, String> {
+    let all = named(storage, Some(name))?;
+    let texts = all.iter().map(|kept| match &kept.about {
+        Ok(about) => format!(
+            "{}    serial {}\n    since {}\n",
+            as_text(kept),
+            about.serial,
+            String::from_utf8_lossy(&format_date(about.not_before))
+        ),
+        Err(_) => as_text(kept),
+    });
+    Ok(texts.collect())
+}
+
+/// Has a running server do something about a certificate.
+fn tell(socket: &Path, verb: &str, name: &str) -> Result<String, String> {
+    match ask(socket, "POST", &format!("/certificates?{verb}={name}"))? {
+        (200, text) => Ok(text),
+        (_, text) => Err(text.trim_end().to_owned()),
+    }
+}
+
+fn list(storage: &Path, name: Option<&str>, json: bool) -> Result<String, String> {
+    let all = named(storage, name)?;
     Ok(match json {
         true => format!("{:#}\n", Value::from(all.iter().map(as_json).collect::<Vec<_>>())),
         false => all.iter().map(as_text).collect(),

@@ -21,6 +21,7 @@ mod progress;
 pub(crate) mod serve;
 pub(crate) mod top;
 pub(crate) mod trace;
+pub(crate) mod trust;
 #[cfg(feature = "tune")]
 pub(crate) mod tune;
 

@@ -1,13 +1,14 @@
 //! `flyball serve`: binds, says where, and serves until told to stop.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use flyball::configuration::CommandLine;
 use flyball::settings::Typed;
 use flyball_arch::{AdminAddress, Listen, Settings};
-use flyball_server::Server;
-use flyball_site::SiteSettings;
+use flyball_server::{Server, root_path};
+use flyball_site::{CertificateSource, SiteSettings};
 use flyball_sys::error_log::{self, Level};
 use flyball_sys::say;
 
@@ -33,13 +34,13 @@ fn serve(settings: Settings, configuration: CommandLine) -> Result<(), String> {
     let architecture = flyball_arch::find(&settings.arch)
         .ok_or_else(|| format!("there is no architecture {}", settings.arch))?;
     let served: Vec<String> = settings.sites.iter().map(served).collect();
-    let admin = settings.admin.clone();
+    let (admin, root) = (settings.admin.clone(), internal_root(&settings));
     error_log::set_level(settings.log.level);
     let server = Server::bind(architecture, settings)?;
     for warning in server.warnings() {
         say!(Level::Warn, "warning: {warning}");
     }
-    super::print(&banner(&server, architecture.name(), &served, admin.as_ref()));
+    super::print(&banner(&server, architecture.name(), &served, admin.as_ref(), root.as_deref()));
     // A connection cut off at the drain deadline was told so by the close; stopping went well.
     server.configured_by(Box::new(configuration)).run().map(drop).map_err(|error| error.to_string())
 }
@@ -50,6 +51,7 @@ fn banner(
     architecture: &str,
     served: &[String],
     admin: Option<&AdminAddress>,
+    root: Option<&Path>,
 ) -> String {
     let mut lines: Vec<String> = served.iter().map(|what| format!("serving {what}")).collect();
     lines.extend(server.listens().into_iter().map(|listen| format!("  at {}", url(listen))));
@@ -60,11 +62,29 @@ fn banner(
         }
         (None, _) => {}
     }
+    if let Some(root) = root {
+        let ports = server.listens().into_iter().filter(|listen| listen.tls);
+        lines.extend(ports.map(|listen| format!("  as {}", localhost(listen))));
+        let root = root.display();
+        lines.push(format!("  with certificates of this machine's own authority, {root}"));
+        lines.push(format!("  which it trusts after: sudo flyball trust {root}"));
+    }
     let workers = server.workers();
     let noun = if workers == 1 { "worker" } else { "workers" };
     let user = server.user().map(|user| format!(" as {user}")).unwrap_or_default();
     lines.push(format!("  by {architecture} with {workers} {noun}{user}; Ctrl-C stops it\n"));
     lines.join("\n")
+}
+
+/// The certificate of this machine's own authority, if a site has one of its certificates.
+fn internal_root(settings: &Settings) -> Option<PathBuf> {
+    let is_internal = |site: &SiteSettings| site.tls.source == CertificateSource::Internal;
+    settings.sites.iter().any(is_internal).then(|| root_path(&settings.tls.internal))
+}
+
+/// The same by the name that its certificate has and a browser shows.
+fn localhost(listen: Listen) -> String {
+    url(Listen { address: (Ipv6Addr::UNSPECIFIED, listen.address.port()).into(), ..listen })
 }
 
 /// What there is of a site.

@@ -1,9 +1,9 @@
 //! Where the certificates of a site come from, and whether it has any.
 
-use std::net::IpAddr;
-
 use flyball_acme::Name;
 use flyball_arch::Settings;
+use flyball_server::may_be_internal;
+use flyball_site::hosts::{ADDRESSES, without_brackets};
 use flyball_site::routes::HeaderSettings;
 use flyball_site::{CertificateSource, SiteSettings, TlsSettings};
 
@@ -36,55 +36,51 @@ pub(super) fn choose(site: &mut SiteSettings, settings: &Settings) {
     let is_open = site.tls.source == CertificateSource::Auto && site.tls.certificates.is_empty();
     let speaks_tls = settings.listen.iter().any(|listen| listen.tls);
     let is_acme = settings.tls.acme.is_written && site.hosts.iter().all(|host| is_public(host));
-    if is_open && speaks_tls && is_acme {
-        site.tls.source = CertificateSource::Acme;
+    if is_open && speaks_tls {
+        site.tls.source = match site.hosts.iter().all(|host| is_internal(host)) {
+            true => CertificateSource::Internal,
+            false if is_acme => CertificateSource::Acme,
+            false => return,
+        };
     }
 }
 
-/// A host of a site without the brackets of an address.
-fn bare(host: &str) -> &str {
-    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
+/// Whether only this machine, or what is near it, is meant by a host.
+fn is_internal(host: &str) -> bool {
+    host == ADDRESSES || may_be_internal(without_brackets(host))
 }
 
 /// Whether an authority on the internet may issue a certificate for a host.
 fn is_public(host: &str) -> bool {
-    match Name::parse(bare(host)).map(|name| name.address().ok_or(name)) {
-        Ok(Ok(address)) => !is_private(address),
-        Ok(Err(name)) => name.as_str().contains('.') && !is_localhost(name.as_str()),
+    match Name::parse(without_brackets(host)).map(|name| name.address().ok_or(name)) {
+        Ok(Ok(address)) => !may_be_internal(&address.to_string()),
+        Ok(Err(name)) => name.as_str().contains('.') && !may_be_internal(name.as_str()),
         Err(_) => false,
     }
 }
 
-/// `localhost`, and names below it (RFC 6761, section 6.3).
-fn is_localhost(name: &str) -> bool {
-    name == "localhost" || name.ends_with(".localhost")
-}
-
-/// Whether an address means this machine, or one of a network that the internet does not reach.
-fn is_private(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(address) => {
-            address.is_private() || address.is_loopback() || address.is_link_local()
-        }
-        IpAddr::V6(address) => {
-            address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
-        }
-    }
-}
-
 /// Why no certificate for the hosts of a site can come by ACME.
-fn no_acme(site: &SiteSettings, settings: &Settings) -> Option<String> {
+pub(super) fn no_acme(site: &SiteSettings, settings: &Settings) -> Option<String> {
     if !cfg!(feature = "acme") {
         return Some("this program was built without ACME; name a file".to_owned());
     }
     let has_dns = settings.tls.acme.challenges.iter().any(|name| name == "dns-01");
-    site.hosts.iter().find_map(|host| match Name::parse(bare(host)) {
+    site.hosts.iter().find_map(|host| match Name::parse(without_brackets(host)) {
         Err(_) => Some(format!("needs the names of the site in site.hosts, and {host} is none")),
         Ok(name) if name.is_wildcard() && !has_dns => Some(format!(
             "{host} needs a record of its domain: dns-01 in acme.challenge, and acme.dns-hook"
         )),
         Ok(_) => None,
     })
+}
+
+/// Why the authority of this machine cannot vouch for the hosts of a site.
+pub(super) fn not_internal(site: &SiteSettings) -> Option<String> {
+    let host = site.hosts.iter().find(|host| !(is_internal(host) || *host == "*"))?;
+    Some(format!(
+        "the authority of this machine vouches for localhost and private addresses alone, and \
+         {host} is none"
+    ))
 }
 
 /// Has the answers of a site over TLS tell browsers to come by https alone, if it has a certificate
@@ -120,12 +116,10 @@ pub(super) fn faults(
                 .to_owned()
         }
         CertificateSource::Acme => no_acme(site, settings)?,
-        CertificateSource::Internal => {
-            "an authority of this machine is not there yet; name a file".to_owned()
-        }
+        CertificateSource::Internal => not_internal(site)?,
         CertificateSource::Auto if speaks_tls && site.tls.certificates.is_empty() => {
             "is missing: an address speaks TLS, so each site names a file with a certificate and \
-             its key, says acme to get one for its hosts, or none"
+             its key, says acme to get one for its hosts, internal for this machine alone, or none"
                 .to_owned()
         }
         CertificateSource::Auto | CertificateSource::None => return None,

@@ -43,6 +43,7 @@ mod running;
 mod sandbox;
 mod secret_files;
 mod server;
+mod shortcuts;
 mod site;
 mod state;
 mod suggest;

@@ -26,7 +26,7 @@ use super::table::{Setting, find, has_keys_beneath, keys_beneath};
 use super::typed::{Typed, TypedSite, TypedTable, Written};
 use super::{
     access_files, certificates, client_certificates, contradictions, duplicates, moved,
-    secret_files, state,
+    secret_files, shortcuts, state,
 };
 
 /// The port on 127.0.0.1 that is listened on when no address is given.
@@ -64,10 +64,7 @@ pub fn resolve_in(
     let mut settings = defaults();
     let origins = resolver.values(&SERVER, &typed.values, &mut settings);
     resolver.architecture(&settings.arch, &origins, arch_names);
-    if settings.listen.is_empty() {
-        settings.listen = vec![Address::from(([127, 0, 0, 1], PORT)).into()];
-        settings.running.port_tries = PORT_TRIES;
-    }
+    shortcuts::listen(typed, &mut settings);
     if let (TicketKeys::File(path), Some(origin)) =
         (&mut settings.tls.tickets, origins.get("tls.tickets"))
     {
@@ -75,11 +72,12 @@ pub fn resolve_in(
     }
     let is_acme = |written: &Written| written.key == "acme" || written.key.starts_with("acme.");
     settings.tls.acme.is_written = typed.values.iter().any(is_acme);
+    shortcuts::server(typed, &mut settings);
     state::place(&mut settings.tls);
     resolver.addresses(&settings, &origins);
     settings.given = origins.keys.iter().map(|(key, origin)| (*key, origin.lead(key))).collect();
     resolver.together(&settings, &origins);
-    settings.sandbox.by_file = typed.file.is_some();
+    settings.sandbox.by_file |= typed.file.is_some();
     resolver.user(&settings, &origins);
     settings.sites = resolver.sites(typed, &settings);
     resolver.errors.extend(secret_files::faults_of_server(&settings, &origins));
@@ -183,8 +181,8 @@ impl Resolver<'_> {
 
     fn sites(&mut self, typed: &Typed, settings: &Settings) -> Vec<SiteSettings> {
         match (&typed.directory, typed.sites.as_slice(), &typed.file) {
-            (Some(directory), [], _) => vec![self.directory(directory, settings)],
-            (None, [], None) => vec![self.directory(Path::new("."), settings)],
+            (Some(directory), [], _) => vec![self.directory(directory, typed, settings)],
+            (None, [], None) => vec![self.directory(Path::new("."), typed, settings)],
             (None, [], Some(path)) => {
                 let origin = Origin::File { path: path.clone(), line: None };
                 self.errors.push(SettingError {
@@ -209,7 +207,7 @@ impl Resolver<'_> {
 
     /// The one site of `flyball serve DIR`. What only this machine reaches answers to no name that
     /// another user could have lead here.
-    fn directory(&mut self, root: &Path, settings: &Settings) -> SiteSettings {
+    fn directory(&mut self, root: &Path, typed: &Typed, settings: &Settings) -> SiteSettings {
         self.root("site.root", root, &Origin::Directory);
         let is_local =
             settings.listen.iter().all(|one| one.address.ip().to_canonical().is_loopback());
@@ -217,13 +215,16 @@ impl Resolver<'_> {
             true => local_names(&settings.running.admin_hosts),
             false => SiteSettings::default().hosts,
         };
-        SiteSettings {
+        let mut site = SiteSettings {
             hosts,
             root: Some(root.to_owned()),
             listing: true,
             tls: settings.tls.of_sites.clone(),
             ..SiteSettings::default()
-        }
+        };
+        shortcuts::site(typed, settings, &mut site);
+        self.errors.extend(shortcuts::faults(typed, settings, &site));
+        site
     }
 
     fn sites_of_file(&mut self, typed: &[TypedSite], settings: &Settings) -> Vec<SiteSettings> {

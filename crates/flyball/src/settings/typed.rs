@@ -17,6 +17,10 @@ pub struct Typed {
     pub directory: Option<PathBuf>,
     /// The configuration file, if there is one.
     pub file: Option<Arc<Path>>,
+    /// The names of `--domain`.
+    pub domains: Vec<String>,
+    /// Whether `--https` is given.
+    pub is_https: bool,
 }
 
 /// One `[[site]]` table.

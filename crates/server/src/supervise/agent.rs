@@ -12,6 +12,7 @@ use flyball_sys::{clock, inherit, own_directory, process, say};
 use super::children::{Child, Role, name};
 use super::{AGENT, Master};
 use crate::agent::{Agent, Heard};
+use crate::control::Reply;
 use crate::handover;
 use crate::sandbox::Part;
 use crate::server::Setup;
@@ -89,7 +90,6 @@ impl Master {
         let (agent, theirs) = Agent::new((**configuration).clone())?;
         let master = process::own_id();
         let process = process::fork_holding(&[theirs.as_fd()], || {
-            process::heed_children();
             let begun = process::die_with_parent(master)
                 .and_then(|()| confinement.confine(Part::Agent, settings, sites, Some(master)));
             let error = match begun {
@@ -142,6 +142,20 @@ impl Master {
             self.due.admin_is_stale = true;
             self.refresh_admin();
         }
+    }
+
+    /// Tells the agent what is to be done about the certificate of this name.
+    ///
+    /// # Errors
+    /// Why it is not told.
+    pub(super) fn tell_agent(&mut self, name: &str, message: ToAgent) -> Result<Reply, String> {
+        let agent = self.ways.agent.as_mut().filter(|agent| agent.keeps(name));
+        let agent = agent
+            .ok_or_else(|| format!("no certificate for {name} comes by ACME, or no agent runs"))?;
+        agent.tell(&message).map_err(|error| format!("the agent: {error}"))?;
+        self.wait_for_agent();
+        let said = "the agent is told; /status and the error log say how it goes";
+        Ok(Reply::Done(format!("{name}: {said}")))
     }
 
     /// Has workers answer what the agent wants answered, and tells it so of these.

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use flyball_site::CertificateFiles;
+use flyball_site::{CertificateFiles, SiteSettings};
 use flyball_sys::secret_file::{self, Version};
 use flyball_tls::{Certificate, Pair};
+
+use super::internal;
 
 /// Longest file of a chain, a key, authorities or lists, in bytes.
 pub(crate) const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -16,6 +18,8 @@ pub(crate) enum Source {
     Files,
     /// The storage of the agent that gets certificates.
     Acme,
+    /// The authority of this machine.
+    Internal,
 }
 
 impl Source {
@@ -24,6 +28,7 @@ impl Source {
         match self {
             Source::Files => "file",
             Source::Acme => "acme",
+            Source::Internal => "internal",
         }
     }
 }
@@ -100,6 +105,41 @@ impl Files {
         Files { names, source, hosts, versions, in_use, key, said: None }
     }
 
+    /// What the authority of this machine, which lies in this directory, issues for a site.
+    ///
+    /// # Errors
+    /// As [`Files::issue`].
+    pub(super) fn issued(
+        site: &SiteSettings,
+        directory: &Path,
+        now_s: u64,
+    ) -> Result<(Files, Pair), String> {
+        let (names, hosts) = (CertificateFiles::default(), internal::names_of(site));
+        let mut files = Files::new(&names, Source::Internal, &hosts, None);
+        let pair = files.issue(directory, now_s).unwrap_or_else(|| Err("nothing is due".into()))?;
+        Ok((files, pair))
+    }
+
+    /// Has the authority issue another certificate, if it is time for it.
+    ///
+    /// # Errors
+    /// Why it cannot, if that was not said yet.
+    pub(super) fn issue(&mut self, directory: &Path, now_s: u64) -> Option<Result<Pair, String>> {
+        let ends_s = self.in_use.as_ref().map_or(0, |in_use| in_use.not_after_s);
+        if ends_s > now_s + internal::RENEWED_S {
+            return None;
+        }
+        let authority = internal::open(directory, now_s);
+        match authority.and_then(|authority| authority.issue(&self.hosts, now_s)) {
+            Ok(pair) => {
+                (self.in_use, self.said) = (Some(pair.certificate().clone()), None);
+                self.key = pair.key_kind();
+                Some(Ok(pair))
+            }
+            Err(why) => (self.said.replace(why.clone()).as_ref() != Some(&why)).then_some(Err(why)),
+        }
+    }
+
     pub(super) fn blame(&self, why: &str) -> String {
         format!("{}{} {why}", self.names.written, self.names.chain.display())
     }
@@ -110,6 +150,7 @@ impl Files {
         match self.source {
             Source::Files => format!("the renewed certificate {path}"),
             Source::Acme => format!("the certificate {path}"),
+            Source::Internal => format!("the next certificate for {}", self.hosts.join(", ")),
         }
     }
 
@@ -123,7 +164,9 @@ impl Files {
             key: self.key,
             serial: in_use.map(|one| one.serial.to_ascii_uppercase()).unwrap_or_default(),
             not_after_s: in_use.map(|one| one.not_after_s),
-            renews_at_s: None,
+            renews_at_s: in_use
+                .filter(|_| self.source == Source::Internal)
+                .map(|one| one.not_after_s.saturating_sub(internal::RENEWED_S)),
             error: self.said.clone(),
         }
     }

@@ -1,0 +1,111 @@
+//! `flyball trust`: this machine trusts its own authority, or no longer.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use flyball::cli::Trust;
+use flyball::settings::state_directory;
+use flyball_server::root_path;
+use flyball_sys::whole_file;
+
+/// The name of the certificate among those that the administrator adds.
+const NAME: &str = "flyball-of-this-machine.crt";
+
+/// How a distribution keeps what it trusts.
+struct Layout {
+    /// Where the administrator adds certificates.
+    directory: &'static str,
+    /// What makes the system's list of them, with its arguments.
+    update: &'static [&'static str],
+}
+
+/// Debian and those that follow it, then Fedora and those that follow it.
+const LAYOUTS: [Layout; 2] = [
+    Layout {
+        directory: "usr/local/share/ca-certificates",
+        update: &["usr/sbin/update-ca-certificates", "--fresh"],
+    },
+    Layout {
+        directory: "etc/pki/ca-trust/source/anchors",
+        update: &["usr/bin/update-ca-trust", "extract"],
+    },
+];
+
+pub(crate) fn run(asked: &Trust) -> ExitCode {
+    match change(asked) {
+        Ok(text) => {
+            super::print(&text);
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("flyball: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn change(asked: &Trust) -> Result<String, String> {
+    let root = asked.root.clone().unwrap_or_else(|| root_path(&state_directory().join("internal")));
+    let is_here = |layout: &&Layout| asked.under.join(layout.update[0]).is_file();
+    let layout = LAYOUTS.iter().find(is_here).ok_or_else(|| {
+        format!(
+            "this machine keeps what it trusts neither as Debian nor as Fedora does: add {} where \
+             it does",
+            root.display()
+        )
+    })?;
+    let place = asked.under.join(layout.directory).join(NAME);
+    let done = match asked.remove {
+        true => remove(&place)?,
+        false => add(&root, &place)?,
+    };
+    let said = update(layout, &asked.under)?;
+    let browsers = "Programs that go by the system's list know it now, such as curl and git. \
+                    Firefox and Chromium may have lists of their own.";
+    Ok(format!("{done}\n{said}\n{browsers}\n"))
+}
+
+fn add(root: &Path, place: &Path) -> Result<String, String> {
+    let text = fs::read_to_string(root).map_err(|error| {
+        format!("{}: {error}; `flyball serve DIR --https` makes it", root.display())
+    })?;
+    if !text.starts_with("-----BEGIN CERTIFICATE-----") || text.contains("PRIVATE KEY") {
+        return Err(format!("{} is no certificate in PEM, or holds more", root.display()));
+    }
+    whole_file::replace(place, text.as_bytes(), 0o644).map_err(|error| failed(place, &error))?;
+    Ok(format!("{} is copied to {}", root.display(), place.display()))
+}
+
+fn remove(place: &Path) -> Result<String, String> {
+    match fs::remove_file(place) {
+        Ok(()) => Ok(format!("{} is removed", place.display())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(format!("{} was not there", place.display()))
+        }
+        Err(error) => Err(failed(place, &error)),
+    }
+}
+
+fn failed(place: &Path, error: &io::Error) -> String {
+    let hint = match error.kind() {
+        io::ErrorKind::PermissionDenied => "; only the superuser may: sudo flyball trust FILE",
+        _ => "",
+    };
+    format!("{}: {error}{hint}", place.display())
+}
+
+fn update(layout: &Layout, under: &Path) -> Result<String, String> {
+    let (name, arguments) = layout.update.split_first().ok_or("no program")?;
+    let program: PathBuf = under.join(name);
+    let output = Command::new(&program).args(arguments).output();
+    let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
+    match output.status.success() {
+        true => Ok(format!("{} has made the system's list", program.display())),
+        false => {
+            let errors = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(format!("{}: {}: {errors}", program.display(), output.status))
+        }
+    }
+}
