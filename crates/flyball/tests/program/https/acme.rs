@@ -4,10 +4,11 @@ use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::process::Command;
 
 use flyball_testkit::pebble::{self, Ways};
 use flyball_testkit::wait::{DEADLINE, until};
-use flyball_testkit::{Launch, Server, free_address};
+use flyball_testkit::{Launch, Server, binary, free_address};
 
 use crate::common::https::Authority;
 use crate::common::{is_agent, signal};
@@ -185,4 +186,34 @@ fn an_authority_is_answered_before_the_rules_of_the_site_and_others_are_not() {
     };
     assert_eq!(status("/"), 308);
     assert_eq!(status("/.well-known/acme-challenge/none"), 403);
+}
+
+#[test]
+fn an_operator_sees_certificates_and_has_them_renewed_and_revoked() {
+    let Some(setting) = Setting::new() else { return };
+    let admin = format!("unix:{}", setting.own.path("admin").display());
+    let config = setting.config("\"a.test\"", "\"http-01\"", "");
+    let server = setting.start(&config.replace("127.0.0.1:0", &admin));
+    let shows = || setting.shown(&server, "a.test").contains("Pebble Intermediate").then_some(());
+    assert!(until(DEADLINE, shows).is_some(), "{}", server.errors());
+    let cert =
+        |arguments: &[&str]| Command::new(binary()).arg("cert").args(arguments).output().unwrap();
+    let storage = setting.storage().into_os_string().into_string().unwrap();
+    for verb in ["list", "show"] {
+        let told = cert(&[verb, "a.test", "--storage", &storage]);
+        let told = String::from_utf8(told.stdout).unwrap();
+        assert!(told.contains("a.test") && told.contains("Pebble Intermediate"), "{told}");
+        assert_eq!(told.contains("serial"), verb == "show", "{told}");
+    }
+    let issued = |count| until(DEADLINE, || (setting.pebble.issued() == count).then_some(()));
+    for (verb, count) in [("renew", 2), ("revoke", 3)] {
+        let told = cert(&[verb, "a.test", "--admin", &admin]);
+        assert!(told.status.success(), "{told:?}");
+        assert!(issued(count).is_some(), "{verb}:\n{}", server.errors());
+    }
+    assert_eq!(setting.pebble.log_count("/revoke-cert -> calling handler()"), 1);
+    for name in ["b.test", "a/b"] {
+        let refused = cert(&["renew", name, "--admin", &admin]);
+        assert!(!refused.status.success() && !refused.stderr.is_empty(), "{refused:?}");
+    }
 }
