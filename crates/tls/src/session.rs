@@ -389,7 +389,7 @@ impl Session {
                 _ => return,
             }
         }
-        // No certificate fits what the client can verify, for which rustls has another alert.
+        // The certificate of this name is still to come, for which rustls has another alert.
         if let [.., ALERT, 3, _, 0, 2, FATAL, what @ ACCESS_DENIED] = &mut wire[..]
             && self.state == State::Failed(Failure::NoCertificate)
         {

@@ -227,7 +227,7 @@ fn a_client_that_can_verify_no_certificate_is_told_that_the_handshake_fails() {
             .with_root_certificates(server.trusted.clone())
             .with_no_client_auth();
         let met = server.connect(&Arc::new(clients), "a.test", 10_000);
-        assert_eq!(met.state, State::Failed(Failure::NoCertificate));
+        assert_eq!(met.state, State::Failed(Failure::NothingInCommon));
         let told = rustls::AlertDescription::HandshakeFailure;
         assert_eq!(met.failure, Some(rustls::Error::AlertReceived(told)));
     }

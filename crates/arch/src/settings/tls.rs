@@ -57,9 +57,13 @@ impl TlsSettings {
             TicketKeys::Off | TicketKeys::Auto => None,
         };
         let tickets = tickets.map(|path| Secret { key: "tls.tickets", path, is_apart: true });
-        let storage = Some(&*self.acme.storage).filter(|path| !path.as_os_str().is_empty());
-        let storage = storage.map(|path| Secret { key: "acme.storage", path, is_apart: true });
-        tickets.into_iter().chain(storage).collect()
+        let storage = self.acme.is_written.then_some(("acme.storage", &*self.acme.storage));
+        let internal = Some(("site.certificate", &*self.internal));
+        let directories = storage.into_iter().chain(internal);
+        let directories = directories
+            .filter(|(_, path)| !path.as_os_str().is_empty())
+            .map(|(key, path)| Secret { key, path, is_apart: true });
+        tickets.into_iter().chain(directories).collect()
     }
 }
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use flyball_arch::registry::DEFAULT;
 use flyball_arch::{AdminAddress, Settings, TicketKeys};
-use flyball_site::SiteSettings;
 use flyball_site::hosts::local_names;
 use flyball_site::modules::ModuleSettings;
 use flyball_site::routes::{ERROR_PAGE_BYTES_MAX, RouteSettings};
+use flyball_site::{CertificateSource, SiteSettings};
 use flyball_sys::file;
 use flyball_sys::net::Address;
 use flyball_sys::sandbox::Identity;
@@ -80,6 +80,9 @@ pub fn resolve_in(
     settings.sandbox.by_file |= typed.file.is_some();
     resolver.user(&settings, &origins);
     settings.sites = resolver.sites(typed, &settings);
+    if !settings.sites.iter().any(|site| site.tls.source == CertificateSource::Internal) {
+        settings.tls.internal.clear();
+    }
     resolver.errors.extend(secret_files::faults_of_server(&settings, &origins));
     resolver.errors.extend(client_certificates::faults_of_server(&settings, &origins));
     resolver.finish(settings)

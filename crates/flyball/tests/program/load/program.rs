@@ -83,7 +83,6 @@ fn what_cannot_be_run_says_what_to_do() {
     };
     for (arguments, code, why) in [
         (&["http://nowhere.invalid/"][..], 1, "is not known"),
-        (&["https://127.0.0.1/"], 1, "only http:"),
         (&["--rate", "fast", "http://127.0.0.1/"], 2, "ramp:100..1000/10s"),
         (&["--rate", "5", "--connections", "5", "http://127.0.0.1/"], 2, "cannot be used with"),
         (&["--fail-if", "p98 > 1s", "http://127.0.0.1/"], 2, "none of p50"),
