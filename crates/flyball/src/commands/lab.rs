@@ -13,7 +13,7 @@ use flyball_lab::laboratory::{self, Laboratory};
 use super::progress::{self, spoken};
 
 pub(crate) fn run(asked: &Lab) -> ExitCode {
-    progress::finish(outcome(asked))
+    super::finish(outcome(asked))
 }
 
 fn outcome(asked: &Lab) -> Result<String, String> {

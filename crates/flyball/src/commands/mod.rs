@@ -26,6 +26,7 @@ pub(crate) mod trust;
 pub(crate) mod tune;
 
 use std::io::Write;
+use std::process::ExitCode;
 
 use flyball::cli::Failure;
 use flyball::settings::{Typed, resolve};
@@ -35,6 +36,20 @@ use flyball_arch::Settings;
 fn settings(typed: Typed) -> Result<Settings, Failure> {
     let names: Vec<&str> = flyball_arch::ALL.iter().map(|arch| arch.name()).collect();
     resolve(&typed, &names).map_err(Failure::Settings)
+}
+
+/// Prints what a command found, or why it could not.
+fn finish(outcome: Result<String, String>) -> ExitCode {
+    match outcome {
+        Ok(text) => {
+            print(&text);
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("flyball: {why}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Prints to standard output. Whoever reads it may have gone, which is no reason to fail.

@@ -1,22 +1,7 @@
-//! What commands that take long say: how they go on, and how they ended.
+//! What commands that take long say of how they go on.
 
 use std::io::{Write, stderr};
-use std::process::ExitCode;
 use std::time::Duration;
-
-/// Prints what a command found, or why it could not.
-pub(super) fn finish(outcome: Result<String, String>) -> ExitCode {
-    match outcome {
-        Ok(text) => {
-            super::print(&text);
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("flyball: {why}");
-            ExitCode::FAILURE
-        }
-    }
-}
 
 /// A time as people say it.
 pub(super) fn spoken(time: Duration) -> String {

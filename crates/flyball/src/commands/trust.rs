@@ -34,16 +34,7 @@ const LAYOUTS: [Layout; 2] = [
 ];
 
 pub(crate) fn run(asked: &Trust) -> ExitCode {
-    match change(asked) {
-        Ok(text) => {
-            super::print(&text);
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("flyball: {why}");
-            ExitCode::FAILURE
-        }
-    }
+    super::finish(change(asked))
 }
 
 fn change(asked: &Trust) -> Result<String, String> {

@@ -34,7 +34,7 @@ const FIRST: &[&[(&str, &str)]] = &[
 ];
 
 pub(crate) fn run(asked: &Tune) -> ExitCode {
-    progress::finish(outcome(asked))
+    super::finish(outcome(asked))
 }
 
 fn outcome(asked: &Tune) -> Result<String, String> {
