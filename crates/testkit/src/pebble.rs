@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -150,7 +151,7 @@ impl Authority {
         self.directory.path().join(name)
     }
 
-    /// Writes a command that sets and clears records.
+    /// Writes a command that sets and clears records, which every user can run.
     ///
     /// # Panics
     /// When the disk fails.
@@ -163,12 +164,17 @@ impl Authority {
              http://{names}/$1-txt\n"
         );
         fs::write(&path, script).unwrap();
+        let log = self.path("hook.sh.log");
+        fs::write(&log, "").unwrap();
+        for (path, mode) in [(self.directory.path(), 0o711), (&path, 0o644), (&log, 0o666)] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
         path
     }
 
     /// What the command was called with.
     pub fn hook_calls(&self) -> String {
-        fs::read_to_string(self.directory.path().join("hook.sh.log")).unwrap_or_default()
+        fs::read_to_string(self.path("hook.sh.log")).unwrap_or_default()
     }
 
     /// From now on it advises to renew this certificate between these times.

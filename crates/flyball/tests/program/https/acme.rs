@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -27,8 +27,12 @@ struct Setting {
 
 impl Setting {
     fn new() -> Option<Setting> {
+        Setting::with(Ways::default())
+    }
+
+    fn with(ways: Ways) -> Option<Setting> {
         let (clear, tls) = (free_address(), free_address());
-        let pebble = pebble::Authority::start((clear, tls), Ways::default())?;
+        let pebble = pebble::Authority::start((clear, tls), ways)?;
         let own = Authority::new();
         own.issue("file.pem", &["file.test"]);
         Some(Setting { pebble, own, clear, tls })
@@ -171,6 +175,33 @@ fn the_agent_has_few_rights_comes_back_when_it_is_killed_and_is_alone() {
     server.terminate();
     drop(server);
     assert!(until(DEADLINE, || (!is_agent(last)).then_some(())).is_some());
+}
+
+#[test]
+fn a_wildcard_comes_by_the_command_of_the_settings_for_an_account_bound_to_another() {
+    let Some(setting) = Setting::with(Ways { wants_external: true, ..Ways::default() }) else {
+        return;
+    };
+    let (id, key) = pebble::EXTERNAL;
+    let file = setting.own.path("account");
+    fs::write(&file, key).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let of_acme = format!(
+        "[acme]\nexternal-account = {id:?}\nexternal-key = {file:?}\n\
+         dns-hook = [\"sh\", {:?}]\n",
+        setting.pebble.hook()
+    );
+    let config = setting.config("\"b.test\", \"*.b.test\"", "\"dns-01\"", user());
+    let server = setting.start(&config.replacen("[acme]\n", &of_acme, 1));
+    for name in ["b.test", "any.b.test"] {
+        setting.wait_for_certificate(&server, name);
+    }
+    let calls = setting.pebble.hook_calls();
+    let called = |how: &str| calls.matches(how).count();
+    assert_eq!(called("set _acme-challenge.b.test "), 2, "{calls}");
+    assert_eq!(called("clear _acme-challenge.b.test "), 2, "{calls}");
+    assert_eq!(setting.pebble.log_count("Successful newAccount Binding"), 1);
+    assert_eq!(setting.pebble.issued(), 1, "{}", server.errors());
 }
 
 #[test]
