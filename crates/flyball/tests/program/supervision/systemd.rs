@@ -2,6 +2,7 @@
 //! listening sockets.
 use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process::Command;
 
@@ -9,7 +10,7 @@ use crate::common::{
     Launch, Site, copy_program, has, last_get, proc_status, signal, text, wait_for, within,
 };
 use flyball_sys::process::is_root;
-use flyball_testkit::{Client, skip, wait};
+use flyball_testkit::{Client, Identity, skip, wait};
 
 /// The next message that has this line; others are passed over.
 #[track_caller]
@@ -110,23 +111,34 @@ fn a_service_manager_is_told_who_has_taken_over_and_of_no_upgrade_that_failed() 
 /// The shell gives the sockets the numbers that systemd would, and its own process id.
 #[test]
 fn a_socket_that_was_handed_over_is_used_and_outlives_the_server() {
-    for arch in ["n-copy", "sped", "mt"] {
-        let site = Site::with(&[("small.txt", b"small")]);
+    let site = Site::with(&[("small.txt", b"small")]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (config, pair) = (within(&directory, "flyball.toml"), within(&directory, "pair.pem"));
+    let Identity { chain, key, .. } = Identity::shared();
+    std::fs::write(&pair, format!("{chain}{key}")).expect("the certificate is written");
+    let own = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(&pair, own).expect("it is its owner's");
+    for (arch, scheme) in [("n-copy", ""), ("sped", ""), ("mt", ""), ("n-copy", "https://")] {
+        let certificate = if scheme.is_empty() { "none" } else { text(&pair) };
+        let site = format!("root = {:?}\ncertificate = {certificate:?}\n", text(site.path()));
+        let lines = format!("{}[[site]]\n{site}", flyball_testkit::as_ourselves());
+        std::fs::write(&config, lines).expect("the configuration is written");
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let script = format!(
             "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web \
-             exec \"$0\" serve \"$1\" --listen {address} --arch {arch} --workers 3"
+             exec \"$0\" serve --config \"$1\" --listen {scheme}{address} --arch {arch} --workers 3"
         );
         let mut child = Command::new("sh")
-            .args(["-c", &script, env!("CARGO_BIN_EXE_flyball"), text(site.path())])
+            .args(["-c", &script, env!("CARGO_BIN_EXE_flyball"), text(&config)])
             .stdin(std::os::fd::OwnedFd::from(listener.try_clone().expect("a copy")))
             .stdout(std::process::Stdio::null())
             .spawn()
             .expect("sh runs");
         assert!(listener.as_raw_fd() > 2);
         for _ in 0..20 {
-            let mut client = Client::connect(address);
+            let client = Client::connect(address);
+            let mut client = if scheme.is_empty() { client } else { client.secure() };
             assert_eq!(client.ask(last_get("/small.txt")).status(), 200, "{arch}");
         }
         signal(child.id(), "TERM");
