@@ -5,6 +5,10 @@ use std::time::{Duration, SystemTime};
 /// Length of an IMF-fixdate (RFC 9110, section 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub const DATE_BYTES: usize = 29;
 
+/// Weekdays, of which two of the forms of a date write the first three letters.
+const WEEKDAYS: [&str; 7] =
+    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+
 /// One reading of the clocks, lent to every input of the machine.
 ///
 /// JAWS's "lazy time header" (S3, section 3.2.2): the text is made again only when the second
@@ -62,9 +66,22 @@ pub fn format_date(unix: u64) -> [u8; DATE_BYTES] {
     date
 }
 
-/// Reads an HTTP-date in any of its three forms; `None` when it is not one.
+/// Reads an HTTP-date in any of its three forms; `None` when it is not one. A weekday that is not
+/// that of the date is passed over, as nginx and Apache do: the rest says all.
 pub fn parse_date(value: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(value).ok()?;
+    seconds(text).or_else(|| {
+        let (day, rest) = text.split_at(text.find([',', ' '])?);
+        let is_short = day.len() == 3;
+        let is_named = |name: &&&str| **name == day || is_short && name.starts_with(day);
+        WEEKDAYS.iter().find(is_named)?;
+        WEEKDAYS.iter().find_map(|name| {
+            seconds(&format!("{}{rest}", if is_short { &name[..3] } else { name }))
+        })
+    })
+}
+
+fn seconds(text: &str) -> Option<u64> {
     let time = httpdate::parse_http_date(text).ok()?;
     time.duration_since(SystemTime::UNIX_EPOCH).ok().map(|since| since.as_secs())
 }
@@ -94,6 +111,29 @@ mod tests {
         }
         assert_eq!(parse_date(b"yesterday"), None);
         assert_eq!(parse_date(b"\xff"), None);
+    }
+
+    #[test]
+    fn a_weekday_that_is_wrong_is_passed_over_and_one_that_is_none_is_not() {
+        for day in WEEKDAYS {
+            for text in [
+                format!("{}, 06 Nov 1994 08:49:37 GMT", &day[..3]),
+                format!("{day}, 06-Nov-94 08:49:37 GMT"),
+                format!("{} Nov  6 08:49:37 1994", &day[..3]),
+            ] {
+                assert_eq!(parse_date(text.as_bytes()), Some(784_111_777), "{text}");
+            }
+        }
+        for text in [
+            "Sum, 06 Nov 1994 08:49:37 GMT",
+            "06 Nov 1994 08:49:37 GMT",
+            ", 06 Nov 1994 08:49:37 GMT",
+            "Mon, 31 Nov 1994 08:49:37 GMT",
+            "Monday, 06 Nov 1994 08:49:37 GMT",
+            "Sunday,",
+        ] {
+            assert_eq!(parse_date(text.as_bytes()), None, "{text}");
+        }
     }
 
     #[test]

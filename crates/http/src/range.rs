@@ -42,8 +42,8 @@ pub enum Ranges {
     Whole,
     /// No range overlaps the representation: answer 416 with [`write_unsatisfied`].
     Unsatisfiable,
-    /// Answer 206 with these parts, of which there is at least one: none is empty, they ascend,
-    /// and [`GAP_BYTES`] or more lie between them. A single part is sent without a [`Multipart`],
+    /// Answer 206 with these parts, of which there is at least one: none is empty, and
+    /// [`GAP_BYTES`] or more lie between any two. A single part is sent without a [`Multipart`],
     /// which a client that asked for one range need not understand (section 15.3.7.2).
     Parts(Vec<ByteRange>),
 }
@@ -69,12 +69,11 @@ pub fn requested(request: &Request<'_>, length: u64) -> Ranges {
 ///
 /// Ignored, and so [`Ranges::Whole`], are units other than `bytes`, malformed sets and sets of
 /// more than [`RANGES_MAX`]. Numbers past `u64` count as its largest value. A representation of
-/// no bytes has nothing that a 206 could describe: where a suffix satisfies the set, the whole of
-/// it is sent.
+/// no bytes has nothing that a 206 could describe: for a suffix, or a range from its beginning,
+/// the whole of it is sent, as nginx does.
 ///
-/// Overlapping, adjacent and near ranges become one, and the rest ascend, whatever their order in
-/// the field. RFC 9110, section 15.3.7.2, would rather keep the client's order; ascending parts
-/// make one forward pass over the file, and coalesced ones have no place in that order anyway.
+/// Overlapping, adjacent and near ranges become one, in the place of the first of them. The order
+/// is the client's (RFC 9110, section 15.3.7.2).
 pub fn parse(value: &[u8], length: u64) -> Ranges {
     let Some(set) = bytes_set(value) else { return Ranges::Whole };
     let mut parts = Vec::new();
@@ -90,10 +89,7 @@ pub fn parse(value: &[u8], length: u64) -> Ranges {
         (0, _, _) => Ranges::Whole,
         (_, true, _) => Ranges::Unsatisfiable,
         (_, false, 0) => Ranges::Whole,
-        _ => {
-            coalesce(&mut parts);
-            Ranges::Parts(parts)
-        }
+        _ => Ranges::Parts(coalesce(parts)),
     }
 }
 
@@ -125,10 +121,10 @@ impl Spec {
     }
 
     /// The bytes it covers; `None` when it is unsatisfiable (RFC 9110, section 14.1.2). Empty only
-    /// when a suffix meets a representation of no bytes.
+    /// in a representation of no bytes.
     fn within(&self, length: u64) -> Option<ByteRange> {
         match *self {
-            Spec::Int { first, last } => (first < length)
+            Spec::Int { first, last } => (first < length.max(1))
                 .then(|| ByteRange { start: first, end: last.saturating_add(1).min(length) }),
             Spec::Suffix(count) => {
                 (count > 0).then(|| ByteRange { start: length.saturating_sub(count), end: length })
@@ -146,17 +142,20 @@ fn number(text: &[u8]) -> Option<u64> {
     Some(text.iter().fold(0, push))
 }
 
-/// Sorts the parts, and joins those that overlap or are near. What is left adds up to no more
-/// than the representation, however often the field repeats itself.
-fn coalesce(parts: &mut Vec<ByteRange>) {
-    parts.sort_unstable_by_key(|part| part.start);
-    parts.dedup_by(|next, kept| {
+/// Joins the parts that overlap or are near. What is left adds up to no more than the
+/// representation, however often the field repeats itself.
+fn coalesce(parts: Vec<ByteRange>) -> Vec<ByteRange> {
+    let mut placed: Vec<(usize, ByteRange)> = parts.into_iter().enumerate().collect();
+    placed.sort_unstable_by_key(|(_, part)| part.start);
+    placed.dedup_by(|(next_place, next), (place, kept)| {
         let near = next.start.saturating_sub(kept.end) < GAP_BYTES;
         if near {
-            kept.end = kept.end.max(next.end);
+            (*place, kept.end) = ((*place).min(*next_place), kept.end.max(next.end));
         }
         near
     });
+    placed.sort_unstable_by_key(|(place, _)| *place);
+    placed.into_iter().map(|(_, part)| part).collect()
 }
 
 /// Appends the value of `Content-Range` for one part (RFC 9110, section 14.4): `bytes 0-9/100`.
@@ -406,15 +405,16 @@ mod tests {
     }
 
     #[test]
-    fn a_representation_of_no_bytes_satisfies_only_a_suffix_and_then_goes_whole() {
+    fn a_representation_of_no_bytes_goes_whole_for_a_suffix_or_what_begins_where_it_does() {
         check(
             0,
             &[
-                ("bytes=0-", Ranges::Unsatisfiable),
-                ("bytes=0-0", Ranges::Unsatisfiable),
+                ("bytes=0-", Ranges::Whole),
+                ("bytes=0-0", Ranges::Whole),
+                ("bytes=1-", Ranges::Unsatisfiable),
                 ("bytes=-0", Ranges::Unsatisfiable),
                 ("bytes=-1", Ranges::Whole),
-                ("bytes=0-0,-5", Ranges::Whole),
+                ("bytes=7-9,-5", Ranges::Whole),
             ],
         );
     }
@@ -437,8 +437,15 @@ mod tests {
     }
 
     #[test]
-    fn parts_ascend_whatever_the_order_they_were_asked_for_in() {
-        check(1000, &[("bytes=-1,0-0,500-509", parts(&[(0, 1), (500, 510), (999, 1000)]))]);
+    fn parts_come_in_the_order_they_were_asked_for_in() {
+        check(
+            1000,
+            &[
+                ("bytes=-1,0-0,500-509", parts(&[(999, 1000), (0, 1), (500, 510)])),
+                ("bytes=900-909,500-509,0-9,505-599", parts(&[(900, 910), (500, 600), (0, 10)])),
+                ("bytes=505-599,900-909,500-509", parts(&[(500, 600), (900, 910)])),
+            ],
+        );
     }
 
     #[test]
@@ -551,9 +558,11 @@ mod tests {
     }
 
     fn are_proper(parts: &[ByteRange], length: u64) -> bool {
+        let mut ascending = parts.to_vec();
+        ascending.sort_unstable_by_key(|part| part.start);
         !parts.is_empty()
             && parts.iter().all(|part| part.start < part.end && part.end <= length)
-            && parts.windows(2).all(|pair| pair[0].end + GAP_BYTES <= pair[1].start)
+            && ascending.windows(2).all(|pair| pair[0].end + GAP_BYTES <= pair[1].start)
     }
 
     proptest! {
