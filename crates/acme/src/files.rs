@@ -7,6 +7,16 @@ use crate::names::Name;
 /// The directory of keys and their chains.
 pub(crate) const CERTIFICATES: &str = "certificates";
 
+/// The file by which one agent at a time orders.
+pub(crate) const LOCK: &str = "lock";
+
+/// The file that says when another wanted to.
+pub(crate) const WAITING: &str = "waiting";
+
+/// Names of all that lies in a storage.
+pub const STORAGE_NAMES: [&str; 7] =
+    ["accounts", CERTIFICATES, "orders", "failures", "challenges", LOCK, WAITING];
+
 /// The extension of their files.
 pub(crate) const PEM: &str = "pem";
 

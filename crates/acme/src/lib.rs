@@ -20,5 +20,5 @@ mod names;
 #[cfg(feature = "agent")]
 pub use agent::{About, Kept, import, kept, run};
 pub use configuration::{Authority, Configuration, External, Kind, is_directory};
-pub use files::certificate_path;
+pub use files::{STORAGE_NAMES, certificate_path};
 pub use names::Name;

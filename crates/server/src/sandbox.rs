@@ -160,9 +160,12 @@ impl Confinement {
         self.identity.as_ref().map(|identity| identity.name.as_str())
     }
 
-    /// Who workers become, if it is another.
-    pub(crate) fn identity(&self) -> Option<&Identity> {
-        self.identity.as_ref()
+    /// Who the agent becomes, if it is another: the user that workers are, who keeps the group of
+    /// the master. By that it alone of all processes of that user enters its storage, and none of
+    /// them can trace it, which takes the same groups.
+    pub(crate) fn identity_of_agent(&self) -> Option<Identity> {
+        let group = Identity::own().group;
+        self.identity.clone().map(|identity| Identity { group, ..identity })
     }
 
     /// Tries in a process of its own whether workers can become who they shall be.
@@ -269,7 +272,11 @@ impl Confinement {
                 Sandbox { identity, grants: Some(&grants), calls: Some(calls), ..base }.apply()
             }
             // What programs do is theirs to say, but for whom they do it as.
-            Part::Spawner | Part::Agent => base.apply(),
+            Part::Spawner => base.apply(),
+            Part::Agent => {
+                let identity = self.identity_of_agent();
+                Sandbox { identity: identity.as_ref(), ..base }.apply()
+            }
             Part::Log(paths) => {
                 let places: Vec<(&Path, Option<Place>)> =
                     paths.iter().map(|path| (*path, Place::of(path).ok())).collect();

@@ -1,9 +1,9 @@
-//! A directory of a process that may run as another user than the one that makes it, and is for
-//! that user alone.
+//! A directory of a process that may run as another user than the one that makes it, and that no
+//! other process of that user can enter.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, lchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, lchown};
 use std::path::Path;
 
 use crate::sandbox::Identity;
@@ -11,16 +11,20 @@ use crate::sandbox::Identity;
 /// For its user alone.
 const MODE: u32 = 0o700;
 
+/// For its group too, which the other user has in that process alone.
+const SHARED_MODE: u32 = 0o770;
+
 /// What is above it leads others to what is theirs.
 const ABOVE_MODE: u32 = 0o755;
 
-/// Makes it for this user, or for the one that this process is. One that this process has had
-/// itself until now is given away, with its files and those of the directories in it. Blocks on the
-/// disk.
+/// Makes it for this process, or for one that becomes this user and keeps the group of this one. It
+/// belongs to the user that this process is, so that others of that user, who have not the group,
+/// find nothing in it; what it holds, which has `names`, is given to them. Blocks on the disk.
 ///
 /// # Errors
-/// When it cannot be made, or belongs to another user.
-pub fn prepare(path: &Path, identity: Option<&Identity>) -> io::Result<()> {
+/// When it cannot be made, belongs to another user, is a link, or holds anything else: that would
+/// be given away too.
+pub fn prepare(path: &Path, identity: Option<&Identity>, names: &[&str]) -> io::Result<()> {
     if let Some(above) = path.parent() {
         DirBuilder::new().recursive(true).mode(ABOVE_MODE).create(above)?;
     }
@@ -28,52 +32,97 @@ pub fn prepare(path: &Path, identity: Option<&Identity>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         made => made?,
     }
-    let own = Identity::own().user;
-    let wanted = identity.map_or(own, |identity| identity.user);
-    let owner = fs::symlink_metadata(path)?.uid();
-    match identity {
-        _ if owner == wanted => Ok(()),
-        Some(identity) if owner == own => give(path, identity),
-        _ => Err(io::Error::other(format!("it belongs to user {owner}, not to user {wanted}"))),
+    let about = fs::symlink_metadata(path)?;
+    let (owner, own) = (about.uid(), Identity::own().user);
+    if !about.is_dir() {
+        return Err(io::Error::other("it is no directory, but a link or a file"));
     }
+    if owner != own {
+        return Err(io::Error::other(format!("it belongs to user {owner}, not to user {own}")));
+    }
+    let Some(identity) = identity else { return Ok(()) };
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name();
+        if !names.iter().any(|known| name == *known) {
+            let name = name.display();
+            let why = format!("it holds {name} too: it must be a directory for this alone");
+            return Err(io::Error::other(why));
+        }
+    }
+    fs::set_permissions(path, Permissions::from_mode(SHARED_MODE))?;
+    give(path, identity)
 }
 
+/// Gives away what is in it, and in the directories in it.
 fn give(path: &Path, identity: &Identity) -> io::Result<()> {
+    let give = |path: &Path| match fs::symlink_metadata(path)?.uid() == identity.user {
+        true => Ok(()),
+        false => lchown(path, Some(identity.user), Some(identity.group)),
+    };
     for entry in fs::read_dir(path)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
             for file in fs::read_dir(entry.path())? {
-                lchown(file?.path(), Some(identity.user), Some(identity.group))?;
+                give(&file?.path())?;
             }
         }
-        lchown(entry.path(), Some(identity.user), Some(identity.group))?;
+        give(&entry.path())?;
     }
-    // Last: until then the other user can change nothing in it.
-    lchown(path, Some(identity.user), Some(identity.group))
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const NAMES: [&str; 2] = ["certificates", "lock"];
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
     #[test]
-    fn one_is_made_for_its_user_alone_and_given_away_with_what_is_in_it() {
+    fn one_is_made_for_its_user_alone_and_what_is_in_it_is_given_away() {
         let dir = tempfile::tempdir().unwrap();
         let storage = dir.path().join("state/acme");
-        prepare(&storage, None).unwrap();
-        prepare(&storage, None).unwrap();
-        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        prepare(&storage, None, &NAMES).unwrap();
+        prepare(&storage, None, &NAMES).unwrap();
         assert_eq!(mode(&storage), MODE);
         if !crate::process::is_root() {
             return;
         }
         fs::create_dir(storage.join("certificates")).unwrap();
         fs::write(storage.join("certificates/a.test.pem"), "x").unwrap();
-        let other = Identity { user: 61_001, group: 61_001, name: "other".into() };
-        prepare(&storage, Some(&other)).unwrap();
-        for name in ["", "certificates", "certificates/a.test.pem"] {
-            assert_eq!(fs::metadata(storage.join(name)).unwrap().uid(), 61_001, "{name}");
+        let other = Identity { user: 61_001, group: 0, name: "other".into() };
+        prepare(&storage, Some(&other), &NAMES).unwrap();
+        let owner = |name: &str| fs::metadata(storage.join(name)).unwrap().uid();
+        assert_eq!((owner(""), mode(&storage)), (0, SHARED_MODE));
+        for name in ["certificates", "certificates/a.test.pem"] {
+            assert_eq!(owner(name), 61_001, "{name}");
         }
-        assert!(prepare(&storage, None).unwrap_err().to_string().contains("belongs to user 61001"));
+        lchown(&storage, Some(61_001), None).unwrap();
+        let why = prepare(&storage, Some(&other), &NAMES).unwrap_err().to_string();
+        assert!(why.contains("belongs to user 61001"), "{why}");
+    }
+
+    #[test]
+    fn one_that_holds_anything_else_or_that_a_link_leads_to_is_left_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let storage = dir.path().join("etc");
+        fs::create_dir(&storage).unwrap();
+        fs::write(storage.join("lock"), "x").unwrap();
+        fs::write(storage.join("passwords"), "x").unwrap();
+        let (before, other) = (mode(&storage), Identity { user: 61_001, ..Identity::own() });
+        let why = prepare(&storage, Some(&other), &NAMES).unwrap_err().to_string();
+        assert!(why.contains("holds passwords too"), "{why}");
+        assert_eq!(mode(&storage), before);
+        for name in NAMES.iter().chain(&["passwords"]).filter(|name| **name != "certificates") {
+            let owner = fs::metadata(storage.join(name)).unwrap().uid();
+            assert_eq!(owner, Identity::own().user, "{name}");
+        }
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&storage, &link).unwrap();
+        let why = prepare(&link, Some(&other), &NAMES).unwrap_err().to_string();
+        assert!(why.contains("a link"), "{why}");
     }
 }

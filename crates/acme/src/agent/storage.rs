@@ -1,5 +1,5 @@
 //! The directory that the agent writes: accounts, certificates, orders that are under way, and what
-//! failed. Directories are for the agent's user alone, and so is each file.
+//! failed. Directories in it are for the agent's user alone, and so is each file.
 //!
 //! ```text
 //! accounts/HOST_PATH.json     the account with an authority, and its key
@@ -99,7 +99,7 @@ impl Storage {
 
     /// The file by which one agent at a time orders.
     pub(crate) fn lock_path(&self) -> PathBuf {
-        self.root.join("lock")
+        self.root.join(files::LOCK)
     }
 
     /// Says that an agent waits for the one that orders.
@@ -119,7 +119,7 @@ impl Storage {
     }
 
     fn waiting_path(&self) -> PathBuf {
-        self.root.join("waiting")
+        self.root.join(files::WAITING)
     }
 
     /// The names of all files of a kind.
@@ -235,6 +235,19 @@ mod tests {
         assert_eq!(mode(&root), 0o700);
         assert_eq!(mode(&root.join("orders")), 0o700);
         assert_eq!(mode(&storage.path(Shelf::Orders, "x")), 0o600);
+    }
+
+    #[test]
+    fn it_holds_nothing_that_others_do_not_know_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let storage = Storage::open(dir.path()).unwrap();
+        storage.wait().unwrap();
+        fs::write(storage.lock_path(), "").unwrap();
+        let names = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+        let mut known = files::STORAGE_NAMES;
+        (names.sort(), known.sort_unstable());
+        assert_eq!(names, known);
     }
 
     #[test]

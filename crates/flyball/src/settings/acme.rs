@@ -99,8 +99,9 @@ pub(super) const ROWS: &[Setting] = &[
         default: Some("auto"),
         doc: "Directory where accounts, keys and certificates are kept",
         more: "`auto` is `acme` in the state directory: that of systemd, /var/lib/flyball for the \
-               superuser, else ~/.local/state/flyball. It is made for the user that workers are, \
-               who alone may read it. Servers that share it order each certificate once.",
+               superuser, else ~/.local/state/flyball. It belongs to who starts the server, who \
+               alone and the agent may enter it, and holds nothing else. Servers that share it \
+               order each certificate once.",
         ..Setting::ROW
     },
     Setting {

@@ -4,6 +4,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use flyball_acme::STORAGE_NAMES;
 use flyball_acme::messages::ToAgent;
 use flyball_sys::error_log::Level;
 use flyball_sys::readiness::Interest;
@@ -84,7 +85,9 @@ impl Master {
             return Ok(());
         };
         let storage = &configuration.storage;
-        own_directory::prepare(storage, confinement.identity()).map_err(|error| {
+        let identity = confinement.identity_of_agent();
+        let prepared = own_directory::prepare(storage, identity.as_ref(), &STORAGE_NAMES);
+        prepared.map_err(|error| {
             std::io::Error::new(error.kind(), format!("{}: {error}", storage.display()))
         })?;
         let (agent, theirs) = Agent::new((**configuration).clone())?;

@@ -151,8 +151,18 @@ fn the_agent_has_few_rights_comes_back_when_it_is_killed_and_is_alone() {
         assert!(status.contains(line), "{line} of\n{status}");
     }
     if is_root() {
-        assert!(!status.contains("Uid:\t0"), "{status}");
-        assert_ne!(fs::metadata(setting.storage()).unwrap().uid(), 0);
+        assert!(status.contains("Uid:\t65534") && status.contains("Gid:\t0"), "{status}");
+        assert_eq!(fs::metadata(setting.storage()).unwrap().uid(), 0);
+        let file = setting.storage().join("certificates/a.test.pem");
+        let trace = format!("/proc/{first}/environ");
+        for path in [file.to_str().unwrap(), &trace] {
+            // As programs are that the server starts.
+            let mut read = Command::new("setpriv");
+            read.args(["--reuid=65534", "--regid=65534", "--clear-groups", "cat", path]);
+            let read = read.output().expect("setpriv is there");
+            let why = String::from_utf8_lossy(&read.stderr);
+            assert!(!read.status.success() && why.contains("Permission denied"), "{path}: {why}");
+        }
     }
     signal(first, "KILL");
     let next = until(DEADLINE, || agents(&server).into_iter().find(|agent| *agent != first));
