@@ -273,10 +273,7 @@ impl Confinement {
             }
             // What programs do is theirs to say, but for whom they do it as.
             Part::Spawner => base.apply(),
-            Part::Agent => {
-                let identity = self.identity_of_agent();
-                Sandbox { identity: identity.as_ref(), ..base }.apply()
-            }
+            Part::Agent => Sandbox { identity: self.identity_of_agent().as_ref(), ..base }.apply(),
             Part::Log(paths) => {
                 let places: Vec<(&Path, Option<Place>)> =
                     paths.iter().map(|path| (*path, Place::of(path).ok())).collect();
