@@ -210,7 +210,7 @@ impl Agent {
     }
 
     fn look_at(&mut self, at: usize) -> Result<(), Gone> {
-        match self.entries[at].look(&self.storage) {
+        match self.entries[at].look(&self.storage, &self.configuration.authorities) {
             true => self.channel.tell(&self.entries[at].ready(&self.storage)),
             false => Ok(()),
         }
@@ -252,7 +252,7 @@ impl Agent {
         match self.issue(at, rehearse, &mut lease) {
             Err(Fault::Gone(gone)) => return Err(gone),
             Err(fault) => self.failed(at, &fault),
-            Ok(pair) => match self.store(at, pair) {
+            Ok(pair) => match self.store(at, &pair) {
                 Err(fault) => self.failed(at, &fault),
                 Ok(()) => self.channel.tell(&self.entries[at].ready(&self.storage))?,
             },
@@ -321,7 +321,7 @@ impl Agent {
                         last = fault;
                     }
                 }
-                issued => return issued,
+                issued => return issued.map(|pair| pair.by(authority.url())),
             }
         }
         let why = whys.join("; ");
@@ -432,18 +432,13 @@ impl Agent {
         Ok(connection)
     }
 
-    /// Puts a pair into the storage, unless there is a later one: then that one stays.
-    fn store(&mut self, at: usize, pair: Pair) -> Result<(), Fault> {
+    /// Puts a pair into the storage.
+    fn store(&mut self, at: usize, pair: &Pair) -> Result<(), Fault> {
         let entry = &mut self.entries[at];
-        let is_later = entry.held().is_some_and(|held| {
-            held.covers(&entry.names) && held.leaf().not_before_s > pair.leaf().not_before_s
-        });
-        if !is_later {
-            self.storage.write(Shelf::Certificates, &entry.stem, pair.text.as_bytes())?;
-        }
+        self.storage.write(Shelf::Certificates, &entry.stem, pair.text.as_bytes())?;
         self.storage.remove(Shelf::Orders, &entry.stem)?;
         self.storage.remove(Shelf::Failures, &entry.stem)?;
-        entry.succeeded(&self.storage, time::unix());
+        entry.succeeded(&self.storage, &self.configuration.authorities, time::unix());
         say!(Level::Info, "acme: a certificate for {} is there", entry.title());
         Ok(())
     }

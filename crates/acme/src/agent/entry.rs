@@ -5,6 +5,7 @@ use crate::agent::ladder::Failures;
 use crate::agent::pair::Pair;
 use crate::agent::schedule::Schedule;
 use crate::agent::storage::{Shelf, Storage};
+use crate::configuration::Authority;
 use crate::files::stem;
 use crate::messages::{FromAgent, Status};
 use crate::names::Name;
@@ -46,8 +47,9 @@ impl Entry {
     }
 
     /// Looks at the storage: whether there is another pair than before. What cannot be read is
-    /// told, and as if it were not there.
-    pub(crate) fn look(&mut self, storage: &Storage) -> bool {
+    /// told, and as if it were not there. One that came from none of these authorities is used, and
+    /// due at once: they were others when it was ordered, such as those for trials.
+    pub(crate) fn look(&mut self, storage: &Storage, authorities: &[Authority]) -> bool {
         let read = storage.read(Shelf::Certificates, &self.stem).map_err(|error| error.to_string());
         let pair = read.and_then(|bytes| match bytes {
             Some(bytes) => {
@@ -65,7 +67,12 @@ impl Entry {
             .as_ref()
             .is_some_and(|pair| self.held.as_ref().is_none_or(|held| held.text != pair.text));
         match &pair {
-            Some(pair) if pair.covers(&self.names) => self.schedule.holds(pair.leaf().into()),
+            Some(pair) if pair.covers(&self.names) => {
+                let by = pair.authority();
+                let is_ours = |by| authorities.iter().any(|authority| authority.url() == by);
+                self.schedule.holds(pair.leaf().into());
+                self.schedule.is_foreign = by.is_some_and(|by| !is_ours(by));
+            }
             _ => self.schedule.lacks(),
         }
         self.held = pair;
@@ -80,9 +87,9 @@ impl Entry {
     }
 
     /// A pair was ordered and written.
-    pub(crate) fn succeeded(&mut self, storage: &Storage, now: u64) {
+    pub(crate) fn succeeded(&mut self, storage: &Storage, authorities: &[Authority], now: u64) {
         self.error = None;
-        self.look(storage);
+        self.look(storage, authorities);
         if let Some(pair) = &self.held {
             self.schedule.succeeded(pair.leaf().into(), now);
         }

@@ -21,6 +21,7 @@ use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use serde::Deserialize;
 
 /// For one request, from the look-up of the name to the last byte of the answer.
 const REQUEST_MS_MAX: u64 = 60_000;
@@ -102,10 +103,28 @@ impl HttpClient for Https {
             let request = Request::from_parts(parts, ());
             let (parts, body) = client
                 .exchange(&request, &body)
+                .and_then(has_usable_nonces)
                 .map_err(|error| Error::Other(format!("{}: {error}", request.uri()).into()))?
                 .into_parts();
             Ok(BytesResponse { parts, body: Box::new(body) })
         })
+    }
+}
+
+/// Refuses a directory (RFC 8555, section 7.1.1) whose `newNonce` is no URL: the library asks there
+/// without a look, and would panic.
+fn has_usable_nonces(response: Response<Bytes>) -> io::Result<Response<Bytes>> {
+    #[derive(Deserialize)]
+    struct Directory {
+        #[serde(rename = "newNonce")]
+        new_nonce: String,
+    }
+    match serde_json::from_slice::<Directory>(response.body()) {
+        Ok(directory) if directory.new_nonce.parse::<http::Uri>().is_err() => {
+            Err(io::Error::other(format!("newNonce is no URL: {:?}", directory.new_nonce)))
+        }
+        // Most answers are something else.
+        _ => Ok(response),
     }
 }
 
@@ -295,6 +314,18 @@ mod tests {
         let large = [head.as_bytes(), &vec![b'x'; ANSWER_MAX + 1]].concat();
         assert!(receive(&mut &large[..], false).is_err());
         assert!(receive(&mut &b""[..], false).is_err());
+    }
+
+    #[test]
+    fn a_directory_whose_nonces_come_from_no_url_is_an_error() {
+        let usable = |body: &str| has_usable_nonces(Response::new(Bytes::from(body.to_owned())));
+        for url in ["https://ca.example/a b", "", "http://[", "a\\nb"] {
+            let body = format!("{{\"newNonce\": \"{url}\", \"newOrder\": \"x\"}}");
+            assert!(usable(&body).unwrap_err().to_string().contains("newNonce"), "{url}");
+        }
+        for body in ["{\"newNonce\": \"https://ca.example/n\"}", "{}", "no JSON", "[1]"] {
+            assert!(usable(body).is_ok(), "{body}");
+        }
     }
 
     #[test]

@@ -97,8 +97,10 @@ impl Orders<'_> {
         let names: Vec<String> = wanted.names.iter().map(Name::to_string).collect();
         if let Some(underway) = self.storage.get::<Underway>(Shelf::Orders, wanted.stem)? {
             let is_same = underway.directory == wanted.directory && underway.names == names;
-            // The pair was written, and the order was not deleted yet.
-            let is_done = wanted.held.is_some_and(|pair| pair.has_key(&underway.key));
+            // The pair was written, and the order was not deleted yet; or another came later, by
+            // which this order has outlived its purpose.
+            let is_done = wanted.held.is_some_and(|pair| pair.has_key(&underway.key))
+                || wanted.held.is_some() && self.storage.is_newer(wanted.stem);
             if is_same && !is_done {
                 return Ok(underway);
             }
@@ -276,6 +278,11 @@ fn new_order(account: &Account, wanted: &Wanted<'_>) -> Result<Order, Fault> {
         Err(Error::Unsupported(_)) if has_replaced => Ok(ask(None)?),
         // Another authority's, or replaced already.
         Err(Error::Api(problem)) if has_replaced && !is(&problem, "rateLimited") => Ok(ask(None)?),
+        // An authority has to repeat it (RFC 9773, section 5). The site is not to pay for one that
+        // does not.
+        Err(Error::Other(why)) if has_replaced && why.to_string().starts_with("replaces field") => {
+            Ok(ask(None)?)
+        }
         answer => Ok(answer?),
     }
 }

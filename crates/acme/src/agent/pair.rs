@@ -6,6 +6,9 @@ use rustls::pki_types::{CertificateDer, Der};
 
 use crate::names::Name;
 
+/// Begins the line, behind key and chain, that names the directory of the authority.
+const BY: &str = "# issued by ";
+
 /// A key and a chain that belong together.
 #[derive(Debug)]
 pub(crate) struct Pair {
@@ -30,6 +33,19 @@ impl Pair {
     pub(crate) fn read(text: String) -> Result<Pair, String> {
         let read = flyball_tls::Pair::from_pem(text.as_bytes(), text.as_bytes());
         read.map(|read| Pair { text, read }).map_err(|fault| format!("the file {fault}"))
+    }
+
+    /// The same, issued by the authority of this directory.
+    #[must_use]
+    pub(crate) fn by(mut self, directory: &str) -> Pair {
+        self.text.push_str(&format!("{BY}{directory}\n"));
+        self
+    }
+
+    /// The directory of the authority that issued it, if that is known: it is not of one that was
+    /// imported.
+    pub(crate) fn authority(&self) -> Option<&str> {
+        self.text.lines().next_back()?.strip_prefix(BY)
     }
 
     /// What the certificate says.
@@ -96,6 +112,15 @@ pub(crate) mod tests {
         for text in ["", &key, &chain, "-----BEGIN PRIVATE KEY-----\n"] {
             assert!(Pair::read(text.to_string()).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn its_authority_is_read_where_it_was_written() {
+        let (key, chain) = made(&["a.org"]);
+        let pair = Pair::of(&key, &chain).unwrap();
+        assert_eq!(pair.authority(), None);
+        let text = pair.by("https://ca.example/dir").text;
+        assert_eq!(Pair::read(text).unwrap().authority(), Some("https://ca.example/dir"));
     }
 
     #[test]

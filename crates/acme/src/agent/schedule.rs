@@ -62,6 +62,8 @@ pub(crate) struct Schedule {
     /// When the last order succeeded, in the life of this agent.
     ordered_at: Option<u64>,
     is_asked_for: bool,
+    /// The one that is there came from another authority than those that are asked now.
+    pub(crate) is_foreign: bool,
     pub(crate) failures: Failures,
 }
 
@@ -77,7 +79,7 @@ impl Schedule {
 
     /// None is there any more, or it does not cover all names.
     pub(crate) fn lacks(&mut self) {
-        self.held = None;
+        (self.held, self.is_foreign) = (None, false);
     }
 
     /// A certificate came by an order.
@@ -114,6 +116,10 @@ impl Schedule {
     /// When the certificate that is there is renewed.
     pub(crate) fn renews_at(&self) -> Option<u64> {
         let leaf = self.held.as_ref()?;
+        // Once in the life of an agent: two agents with one storage may go by other authorities.
+        if self.is_foreign && self.ordered_at.is_none() {
+            return Some(leaf.not_before);
+        }
         let lifetime = leaf.not_after - leaf.not_before;
         let latest = leaf.not_after - lifetime / LEFT_MIN;
         let by_itself = leaf.not_after - lifetime / LEFT;

@@ -173,6 +173,15 @@ impl Storage {
         }
     }
 
+    /// Whether a certificate was written after the order of this name.
+    pub(crate) fn is_newer(&self, stem: &str) -> bool {
+        let written = |shelf| fs::metadata(self.path(shelf, stem)).and_then(|file| file.modified());
+        match (written(Shelf::Certificates), written(Shelf::Orders)) {
+            (Ok(certificate), Ok(order)) => certificate > order,
+            _ => false,
+        }
+    }
+
     /// Deletes a file, if there is one.
     ///
     /// # Errors
@@ -246,7 +255,8 @@ mod tests {
         let names = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
         let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
         let mut known = files::STORAGE_NAMES;
-        (names.sort(), known.sort_unstable());
+        names.sort();
+        known.sort_unstable();
         assert_eq!(names, known);
     }
 

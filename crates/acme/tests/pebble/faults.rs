@@ -148,9 +148,9 @@ fn a_certificate_for_which_there_was_no_room_is_not_ordered_again() {
     assert_eq!(authority.issued(), 1);
 }
 
-/// An order was forgotten, and what it brings is older than what is there.
+/// An order was forgotten, and what it would bring is older than what is there.
 #[test]
-fn an_older_certificate_does_not_take_the_place_of_a_newer_one() {
+fn an_order_that_is_older_than_the_certificate_is_not_gone_on_with() {
     let responder = Responder::start();
     let Some(authority) = authority::start(&responder, Ways::default()) else { return };
     let storage = tempfile::tempdir().unwrap();
@@ -172,8 +172,58 @@ fn an_older_certificate_does_not_take_the_place_of_a_newer_one() {
     assert_eq!(agent.certificate(), path);
     agent.tell(&ToAgent::Renew { name: "a.test".into() });
     agent.certificate();
-    assert_eq!(fs::read_to_string(&path).unwrap(), newer);
-    assert_eq!(authority.issued(), 2);
+    assert_ne!(fs::read_to_string(&path).unwrap(), newer);
+    // The one of the forgotten order, that from elsewhere, and the next.
+    assert_eq!(authority.issued(), 3);
+}
+
+/// Authorities date certificates back; who makes one by hand does not.
+#[test]
+fn what_was_ordered_takes_the_place_of_what_claims_to_begin_later() {
+    let responder = Responder::start();
+    let Some(authority) = authority::start(&responder, Ways::default()) else { return };
+    let storage = tempfile::tempdir().unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(["a.test".to_owned()]).unwrap();
+    params.not_before = rcgen::date_time_ymd(2090, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2099, 1, 1);
+    let made = key.serialize_pem() + &params.self_signed(&key).unwrap().pem();
+    let path = storage.path().join("certificates/a.test.pem");
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    fs::write(&path, &made).unwrap();
+    let configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
+    let agent = Agent::start(&responder, &configuration);
+    assert_eq!(agent.certificate(), path);
+    agent.tell(&ToAgent::Renew { name: "a.test".into() });
+    agent.certificate();
+    assert_ne!(fs::read_to_string(&path).unwrap(), made);
+    assert_eq!(authority.issued(), 1);
+}
+
+/// From an authority for trials to another: each is asked once.
+#[test]
+fn a_certificate_of_an_authority_that_is_not_asked_any_more_is_replaced_once() {
+    let responder = Responder::start();
+    let Some(trial) = authority::start(&responder, Ways::default()) else { return };
+    let Some(authority) = authority::start(&responder, Ways::default()) else { return };
+    let storage = tempfile::tempdir().unwrap();
+    let names: &[&[&str]] = &[&["a.test"]];
+    let first = configuration(&trial, storage.path(), names);
+    let agent = Agent::start(&responder, &first);
+    let path = agent.certificate();
+    let of_trial = fs::read_to_string(&path).unwrap();
+    assert_eq!(agent.leave(), Some(0));
+    let next = configuration(&authority, storage.path(), names);
+    for _ in 0..2 {
+        let agent = Agent::start(&responder, &next);
+        // What is there is used until the next one is.
+        let is_replaced = || (fs::read_to_string(&path).unwrap() != of_trial).then_some(());
+        agent.certificate();
+        assert!(until(DEADLINE, is_replaced).is_some());
+        agent.status(|status| status.renews_at.is_some() && status.error.is_none());
+        assert_eq!(agent.leave(), Some(0));
+    }
+    assert_eq!((trial.issued(), authority.issued()), (1, 1));
 }
 
 #[test]
