@@ -200,7 +200,10 @@ const ACCESS: &[Setting<SiteSettings>] = &[
 /// Whether requests can have this path. One that names nothing would protect nothing.
 pub(super) fn is_path(text: &str) -> bool {
     // `/private` covers all beneath it; a file that has a star in its name is written with `%2A`.
-    let plain = text.starts_with('/') && !text.contains(['?', '#', '*']);
+    // White space at the end, which is a slip, with `%20`.
+    let plain = text.starts_with('/')
+        && !text.contains(['?', '#', '*'])
+        && !text.ends_with(char::is_whitespace);
     plain && path::map(text.as_bytes(), true, &mut Vec::new()).is_ok()
 }
 
