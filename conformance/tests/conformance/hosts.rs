@@ -1,6 +1,8 @@
 //! Which site answers (RFC 9110, section 7.2).
 
-use flyball_testkit::Site;
+use std::net::SocketAddr;
+
+use flyball_testkit::{Client, Site, free_address};
 
 use crate::mount::Mount;
 use crate::requests::get_of;
@@ -54,4 +56,49 @@ pub(crate) fn a_host_without_a_site_is_421(mount: &Mount) {
     }
     assert_eq!(client.ask(get_of("exact.test", "/who.txt")).text(), "exact\n");
     drop(server);
+}
+
+/// What one thread remembers of hosts at one listener does not hold at another.
+pub(crate) fn a_listener_serves_the_hosts_that_it_names_alone(mount: &Mount) {
+    let (one, other) = (free_address(), free_address());
+    let listener = |address: SocketAddr, hosts: &str| {
+        format!("[[listener]]\naddress = \"{address}\"\nhosts = [{hosts}]\n")
+    };
+    let site = |host: &str, root: &str| {
+        let root = Site::shared().path(root).display().to_string();
+        format!("[[site]]\nhosts = [\"{host}\"]\nroot = \"{root}\"\n")
+    };
+    let tables = [
+        listener(one, "\"exact.test\""),
+        listener(other, "\"*.wild.test\", \"exact.test\""),
+        site("*", ""),
+        site("exact.test", "hosts/exact"),
+        site("*.wild.test", "hosts/wild"),
+    ];
+    let server = mount.start_with_sites("", &tables.concat());
+    let mut all = server.connect();
+    let (mut one, mut other) = (Client::connect(one), Client::connect(other));
+    const MISDIRECTED: (u16, Option<&str>) = (421, None);
+    for (host, of_all, of_one, of_other) in [
+        ("exact.test", (200, Some("exact\n")), (200, Some("exact\n")), (200, Some("exact\n"))),
+        ("EXACT.test.", (200, Some("exact\n")), (200, Some("exact\n")), (200, Some("exact\n"))),
+        ("a.wild.test", (200, Some("wild\n")), MISDIRECTED, (200, Some("wild\n"))),
+        ("wild.test", (200, Some("default\n")), MISDIRECTED, MISDIRECTED),
+        ("b.test", (200, Some("default\n")), MISDIRECTED, MISDIRECTED),
+        ("127.0.0.1", (200, Some("default\n")), MISDIRECTED, MISDIRECTED),
+        // No host is that of the first.
+        ("", (200, Some("default\n")), (200, Some("exact\n")), (200, Some("wild\n"))),
+    ] {
+        for _ in 0..2 {
+            for (client, (status, text)) in
+                [(&mut all, of_all), (&mut one, of_one), (&mut other, of_other)]
+            {
+                let answer = client.ask(get_of(host, "/who.txt"));
+                assert_eq!(answer.status(), status, "{host:?}");
+                assert!(text.is_none_or(|text| answer.text() == text), "{host:?}");
+            }
+        }
+    }
+    assert_eq!(one.ask("GET /who.txt HTTP/1.0\r\n\r\n").text(), "exact\n");
+    assert_eq!(other.ask("GET /who.txt HTTP/1.0\r\n\r\n").text(), "wild\n");
 }

@@ -176,6 +176,7 @@ for_each_architecture! {
             the_site_is_chosen_by_host,
             one_site_does_not_answer_with_the_files_of_another,
             a_host_without_a_site_is_421,
+            a_listener_serves_the_hosts_that_it_names_alone,
         ],
         closed_files: [
             what_may_not_be_read_is_403_and_what_has_gone_404_to_nobody_else,

@@ -12,17 +12,25 @@ use flyball_tls::Config;
 pub struct Listener {
     socket: Arc<OwnedFd>,
     tls: Option<Config>,
+    /// The number of the hosts that are served there; 0 is all.
+    hosts: u16,
 }
 
 impl Listener {
     /// One whose connections speak TLS by this, or plain text.
     pub fn new(socket: Arc<OwnedFd>, tls: Option<Config>) -> Listener {
-        Listener { socket, tls }
+        Listener { socket, tls, hosts: 0 }
+    }
+
+    /// The same, where the hosts of this number are served alone.
+    #[must_use]
+    pub fn serving(self, hosts: u16) -> Listener {
+        Listener { hosts, ..self }
     }
 
     /// The other end of a connection that it accepted from this address.
     pub(crate) fn peer(&self, address: SocketAddr) -> Peer {
-        Peer { address, tls: self.tls.clone() }
+        Peer { address, tls: self.tls.clone(), listener: self.hosts }
     }
 
     /// The socket itself.

@@ -2,6 +2,7 @@
 
 mod acme;
 mod experiment;
+mod listen;
 mod sandbox;
 mod tls;
 
@@ -25,8 +26,9 @@ pub use flyball_observe::log::{AccessLog, LogSettings};
 pub use flyball_sys::error_log::Level as LogLevel;
 pub use flyball_sys::mapping::Advice;
 pub use flyball_sys::residency::Test as ResidencyTest;
+pub use listen::Listen;
 pub use sandbox::{SandboxMode, SandboxSettings};
-pub use tls::{Listen, TicketKeys, TlsSettings};
+pub use tls::{TicketKeys, TlsSettings};
 
 /// Everything a server runs by.
 #[derive(Clone, Debug)]

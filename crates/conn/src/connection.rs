@@ -33,7 +33,7 @@ use crate::exchange::Exchange;
 use crate::in_clear;
 use crate::needs::{Needs, Watch};
 use crate::order::Order;
-use crate::peer::Peer;
+use crate::peer::{Origin, Peer};
 use crate::transport::Secure;
 use crate::window::{Mapped, SendWindow};
 
@@ -43,7 +43,7 @@ pub use self::secure::{FileBody, Unsealed};
 #[derive(Debug)]
 pub struct Connection {
     conn: Conn,
-    client: IpAddr,
+    origin: Origin,
     /// How the limits of its client see the connection.
     seat: Seat,
     /// A header of the PROXY protocol may stand before the first request.
@@ -92,7 +92,7 @@ impl Connection {
         let trace = cx.tracer.accepted(number, client);
         let mut connection = Connection {
             conn: Conn::new(Arc::clone(&cx.limits), &cx.now),
-            client,
+            origin: Origin { client, listener: peer.listener },
             seat: if is_proxy { Seat::Free } else { cx.account.seat(client) },
             awaits_proxy: told_by == ClientAddress::ProxyProtocol,
             number,
@@ -143,7 +143,7 @@ impl Connection {
     ///
     /// [`Request::client`]: flyball_http::Request::client
     pub fn client(&self) -> IpAddr {
-        self.client
+        self.origin.client
     }
 
     /// When [`Connection::expired`] is due.
@@ -534,7 +534,7 @@ impl Connection {
         cx.account.closed();
         cx.tally.closed(reason);
         if reason == CloseReason::TlsInClear {
-            in_clear::tell(self.client, cx.now.ms());
+            in_clear::tell(self.origin.client, cx.now.ms());
         }
         if let Some(buffers) = self.buffers {
             cx.buffers.take_back(buffers);
@@ -565,9 +565,10 @@ impl Connection {
         let Context { clients, service, head, now, tally, log, account, buffers: lender, .. } = cx;
         head.scheme = if self.tls.is_some() { Scheme::Https } else { Scheme::Http };
         head.secured = self.tls.as_ref().and_then(|tls| tls.secured.clone());
+        head.listener = self.origin.listener;
         let asked = head.request(input.since(at));
-        let came_by_https = self.tls.is_none() && clients.says_https(&asked, self.client);
-        (head.client, head.came_by_https) = (clients.of(&asked, self.client), came_by_https);
+        let came_by_https = self.tls.is_none() && clients.says_https(&asked, self.origin.client);
+        (head.client, head.came_by_https) = (clients.of(&asked, self.origin.client), came_by_https);
         let began_ns = log.lines.clock_ns();
         let request = head.request(input.since(at));
         traced(&mut self.exchange, |trace| trace.head(&request));
@@ -614,7 +615,7 @@ impl Connection {
             None => (&mut buffers.input, &mut self.unseen),
             Some(tls) => (&mut buffers.secured().1.cipher, &mut tls.is_unopened),
         };
-        let is_trusted = cx.clients.trusts(self.client);
+        let is_trusted = cx.clients.trusts(self.origin.client);
         match proxy_protocol::read_header(input.bytes(), cx.limits.head_bytes_max) {
             Ok(None) => *unseen = false,
             Ok(Some(header)) if is_trusted => {
@@ -622,8 +623,8 @@ impl Connection {
                 self.awaits_proxy = false;
                 *unseen = !input.is_empty();
                 if let Some(source) = header.source {
-                    self.client = source.ip().to_canonical();
-                    self.seat = cx.account.seat(self.client);
+                    self.origin.client = source.ip().to_canonical();
+                    self.seat = cx.account.seat(self.origin.client);
                 }
             }
             Err(ProxyError::Absent) if !is_trusted => self.awaits_proxy = false,

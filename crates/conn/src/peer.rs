@@ -1,6 +1,6 @@
 //! Who a connection is with, and what is spoken on it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use flyball_tls::Config;
 
@@ -11,11 +11,22 @@ pub struct Peer {
     pub address: SocketAddr,
     /// What TLS goes by there; `None` where plain text is spoken.
     pub tls: Option<Config>,
+    /// The number of the hosts that are served there; 0 is all.
+    pub listener: u16,
+}
+
+/// Who the client of a connection is taken to be, and where it came in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    /// Its address.
+    pub(crate) client: IpAddr,
+    /// The number of the hosts that are served where it came in; 0 is all.
+    pub(crate) listener: u16,
 }
 
 impl From<SocketAddr> for Peer {
-    /// One that speaks plain text.
+    /// One that speaks plain text, where every host is served.
     fn from(address: SocketAddr) -> Peer {
-        Peer { address, tls: None }
+        Peer { address, tls: None, listener: 0 }
     }
 }

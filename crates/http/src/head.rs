@@ -158,6 +158,8 @@ pub struct Head {
     pub secured: Option<Arc<Secured>>,
     /// Whether a trusted proxy says that its client came by `https`, as the driver knows.
     pub came_by_https: bool,
+    /// The number of the hosts that are served where it came in, as the driver knows; 0 is all.
+    pub listener: u16,
     pub(crate) fields: Lines,
 }
 
@@ -179,6 +181,7 @@ impl Default for Head {
             client: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             secured: None,
             came_by_https: false,
+            listener: 0,
             fields: Lines::default(),
         }
     }

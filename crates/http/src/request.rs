@@ -70,6 +70,11 @@ impl<'a> Request<'a> {
         self.head.came_by_https
     }
 
+    /// The number of the hosts that are served where it came in; 0 is all.
+    pub fn listener(&self) -> u16 {
+        self.head.listener
+    }
+
     /// Whether its client came by `https`, to this server or to a proxy that is trusted.
     pub fn is_secure(&self) -> bool {
         self.scheme() == Scheme::Https || self.came_by_https()
@@ -156,6 +161,7 @@ impl<'a> Request<'a> {
         (owned.head.client, owned.head.scheme) = (self.client(), self.scheme());
         owned.head.secured.clone_from(&self.head.secured);
         owned.head.came_by_https = self.came_by_https();
+        owned.head.listener = self.listener();
         Some(owned)
     }
 
@@ -215,6 +221,13 @@ impl Draft {
         let known = Name::from_bytes(name);
         let line = Line { name: self.add(name), value: self.add(trim(value)), known };
         self.head.fields.push(line);
+        self
+    }
+
+    /// The same where the hosts of this number are served.
+    #[must_use]
+    pub fn at(mut self, listener: u16) -> Draft {
+        self.head.listener = listener;
         self
     }
 

@@ -34,7 +34,7 @@ pub(crate) fn configuration(settings: &Settings) -> Result<Option<Configuration>
     let acme = &settings.tls.acme;
     let is_wanted = |site: &&SiteSettings| site.tls.source == CertificateSource::Acme;
     let certificates: Vec<_> = settings.sites.iter().filter(is_wanted).map(names_of).collect();
-    if certificates.is_empty() || !settings.listen.iter().any(|listen| listen.tls) {
+    if certificates.is_empty() || !settings.speaks_tls() {
         return Ok(None);
     }
     let external = external(settings)?;
@@ -89,8 +89,9 @@ mod tests {
     }
 
     fn settings(sites: Vec<SiteSettings>, listen: &str) -> Settings {
-        let (tls, address) = (listen.starts_with("https"), "127.0.0.1:443".parse().unwrap());
-        let listen = vec![flyball_arch::settings::Listen { address, tls }];
+        let tls = listen.starts_with("https");
+        let address: flyball_sys::net::Address = "127.0.0.1:443".parse().unwrap();
+        let listen = vec![flyball_arch::settings::Listen { tls, ..address.into() }];
         Settings { sites, listen, ..Settings::default() }
     }
 

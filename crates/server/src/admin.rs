@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_arch::registry;
-use flyball_arch::settings::Settings;
+use flyball_arch::settings::{Listen, Settings};
 use flyball_arch::shared_state::SharedState;
 use flyball_http::h1::Conn;
 use flyball_http::head::Content;
@@ -28,7 +28,7 @@ use flyball_observe::trace;
 use flyball_site::SiteSettings;
 use flyball_site::hosts::{Hosts, local_names};
 use flyball_sys::channel::Channel;
-use flyball_sys::net::{Address, Peer};
+use flyball_sys::net::Peer;
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
@@ -56,7 +56,7 @@ pub(crate) struct Admin {
     pub(crate) commands: Option<Arc<Channel>>,
     /// The hosts that it answers to; `None` is any.
     pub(crate) hosts: Option<Hosts>,
-    pub(crate) addresses: Vec<Address>,
+    pub(crate) listens: Vec<Listen>,
     pub(crate) listeners: Vec<Arc<OwnedFd>>,
     pub(crate) started_ms: u64,
     pub(crate) master: i32,

@@ -29,12 +29,13 @@ const BY_ADDRESS: &str = "accept.by-address";
 struct Bound {
     /// As it stands in the settings; its port may be 0.
     asked: Address,
-    address: Address,
+    /// The address that was found, and what is spoken and served there.
+    listen: Listen,
+    /// The number of the hosts that are served there; 0 is all.
+    hosts: u16,
     sockets: Vec<Arc<OwnedFd>>,
     /// They were made by the process that started this one.
     is_given: bool,
-    /// Clients speak TLS there.
-    tls: bool,
 }
 
 /// The listening sockets of a server.
@@ -61,7 +62,7 @@ impl Listening {
             let sockets: Vec<_> = sockets.into_iter().map(Arc::new).collect();
             let first = sockets.first()?;
             let address = net::local_address(&**first).unwrap_or(asked);
-            Some(Bound { asked, address, sockets, is_given: true, tls: false })
+            Some(Bound { asked, listen: address.into(), hosts: 0, sockets, is_given: true })
         };
         let bound = inherited.into_iter().filter_map(known).collect();
         Listening { bound, left: Vec::new() }.rebound(settings)
@@ -76,7 +77,7 @@ impl Listening {
 
     /// The addresses that were given and that the settings do not list.
     pub(crate) fn unlisted(&self) -> Vec<Address> {
-        self.left.iter().map(|bound| bound.address).collect()
+        self.left.iter().map(|bound| bound.listen.address).collect()
     }
 
     /// The sockets for other settings: those of addresses that stay are the same, new addresses are
@@ -87,14 +88,16 @@ impl Listening {
     pub(crate) fn rebound(&self, settings: &Settings) -> Result<Listening, String> {
         let mut known: Vec<&Bound> = self.bound.iter().chain(&self.left).collect();
         let mut bound = Vec::new();
-        for Listen { address: asked, tls } in &settings.listen {
-            let is_it = |bound: &&Bound| bound.asked == *asked || bound.address == *asked;
+        for wanted in &settings.listen {
+            let asked = wanted.address;
+            let is_it = |bound: &&Bound| bound.asked == asked || bound.listen.address == asked;
             let place = known.iter().position(is_it);
             let found = match place {
                 Some(at) => known.remove(at).clone(),
-                None => bind_address(*asked, settings.running.port_tries)?,
+                None => bind_address(asked, settings.running.port_tries)?,
             };
-            bound.push(Bound { tls: *tls, ..found });
+            let listen = Listen { address: found.listen.address, ..wanted.clone() };
+            bound.push(Bound { listen, hosts: settings.number_of_hosts(wanted), ..found });
         }
         let left = known.into_iter().cloned().collect();
         Ok(Listening { bound, left })
@@ -128,18 +131,19 @@ impl Listening {
 
     /// The addresses, with the ports that were found.
     pub(crate) fn addresses(&self) -> Vec<Address> {
-        self.bound.iter().map(|bound| bound.address).collect()
+        self.bound.iter().map(|bound| bound.listen.address).collect()
     }
 
-    /// The same, with what is spoken there.
+    /// The same, with what is spoken and served there.
     pub(crate) fn listens(&self) -> Vec<Listen> {
-        let listens = |bound: &Bound| Listen { address: bound.address, tls: bound.tls };
-        self.bound.iter().map(listens).collect()
+        self.bound.iter().map(|bound| bound.listen.clone()).collect()
     }
 
-    /// The first port at which clients speak TLS, if they do at any.
-    pub(crate) fn tls_port(&self) -> Option<u16> {
-        self.bound.iter().find(|bound| bound.tls).map(|bound| bound.address.port())
+    /// The ports at which clients speak TLS, each with the number of the hosts that are served
+    /// there.
+    pub(crate) fn tls_ports(&self) -> Vec<(u16, u16)> {
+        let speaking = self.bound.iter().filter(|bound| bound.listen.tls);
+        speaking.map(|bound| (bound.hosts, bound.listen.address.port())).collect()
     }
 
     /// Every socket there is.
@@ -165,7 +169,7 @@ impl Listening {
         let addresses = self.bound.len();
         let by_address = settings.by_address && architecture.honours(BY_ADDRESS);
         for (number, bound) in self.bound.iter_mut().enumerate() {
-            let address = bound.address;
+            let address = bound.listen.address;
             let fail = |error: io::Error| format!("cannot listen on {address}: {error}");
             if each > bound.sockets.len() {
                 net::share_port(&*bound.sockets[0]).map_err(fail)?;
@@ -213,9 +217,17 @@ impl Listening {
                 let own = share.is_some_and(|share| share.reads_of(at, of));
                 architecture.sockets_are_shared() || own
             };
-            let spoken = tls.filter(|_| bound.tls).and_then(|tls| tls.at(bound.address).ok());
+            let Bound { listen, hosts, .. } = bound;
+            // Where TLS is to be spoken nothing else ever is.
+            let spoken = match listen.tls {
+                false => Some(None),
+                true => tls.and_then(|tls| tls.at(listen.address, *hosts).ok()).map(Some),
+            };
             let sockets = bound.sockets.iter().enumerate().filter(move |(at, _)| own(*at));
-            sockets.map(move |(_, socket)| Listener::new(Arc::clone(socket), spoken.clone()))
+            sockets.filter_map(move |(_, socket)| {
+                let listener = Listener::new(Arc::clone(socket), spoken.clone()?);
+                Some(listener.serving(*hosts))
+            })
         });
         sockets.collect()
     }
@@ -247,7 +259,8 @@ fn bind_address(asked: Address, tries: u16) -> Result<Bound, String> {
     let fail = |error: &io::Error| format!("cannot listen on {asked}: {}", explain(error));
     let first = bind_first_free(asked, tries).map_err(|error| fail(&error))?;
     let address = net::local_address(&first).map_err(|error| fail(&error))?;
-    Ok(Bound { asked, address, sockets: vec![Arc::new(first)], is_given: false, tls: false })
+    let (listen, sockets) = (address.into(), vec![Arc::new(first)]);
+    Ok(Bound { asked, listen, hosts: 0, sockets, is_given: false })
 }
 
 fn bind_first_free(address: Address, tries: u16) -> io::Result<OwnedFd> {

@@ -140,7 +140,7 @@ impl Confinement {
         // Found out from files that workers may not open, and kept for them.
         let _ = (Probe::here(), stacks_max());
         let (mode, violation) = (sandbox.mode, violation(sandbox));
-        let hides_memory = settings.listen.iter().any(|listen| listen.tls);
+        let hides_memory = settings.speaks_tls();
         Ok(Confinement { mode, identity, kernel, violation, hides_memory })
     }
 

@@ -251,8 +251,10 @@ fn open_sites(
     confinement: &Confinement,
 ) -> Result<Sites, String> {
     let secrets = settings.tls.secrets();
-    Sites::open_after(earlier, &settings.sites, &secrets, &confinement.rights())
-        .map_err(|error| error.to_string())
+    let sites = Sites::open_after(earlier, &settings.sites, &secrets, &confinement.rights());
+    let mut sites = sites.map_err(|error| error.to_string())?;
+    sites.serve_at(&settings.lists_of_hosts());
+    Ok(sites)
 }
 
 /// Sets whatever follows from other settings and from this machine.

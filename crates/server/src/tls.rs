@@ -55,6 +55,8 @@ pub fn may_be_internal(name: &str) -> bool {
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
     config: Config,
+    /// The sites by host, as names are led to them.
+    hosts: Arc<Hosts>,
     roots: Roots,
     /// Where certificates were read, by their numbers.
     files: Vec<Files>,
@@ -99,7 +101,7 @@ impl Tls {
     /// # Errors
     /// Which file cannot be used, and why.
     pub(crate) fn open(settings: &Settings, roots: &Roots) -> Result<Option<Tls>, String> {
-        if !settings.listen.iter().any(|listen| listen.tls) {
+        if !settings.speaks_tls() {
             return Ok(None);
         }
         let mut reader = Reader::default();
@@ -123,8 +125,11 @@ impl Tls {
         }
         warnings.extend(clients.iter_mut().filter_map(|clients| clients.warning(now_s)));
         let roots = roots_of(settings, roots, now_s, &mut warnings)?;
-        let hosts = Hosts::new(&settings.sites);
-        let site_of = move |name: &str| hosts.choose(name.as_bytes());
+        let mut hosts = Hosts::new(&settings.sites);
+        hosts.serve_at(&settings.lists_of_hosts());
+        let hosts = Arc::new(hosts);
+        let names = Arc::clone(&hosts);
+        let site_of = move |listener, name: &str| names.choose_at(listener, name.as_bytes());
         let unknown = match settings.tls.rejects_unknown {
             true => Unknown::Reject,
             false => Unknown::Default,
@@ -134,8 +139,9 @@ impl Tls {
             .map_err(|why| settings.blame("listen", why))?;
         let letterbox = Letterbox::new().map_err(|error| format!("TLS: {error}"))?;
         let letterbox = Arc::new(letterbox);
-        Ok(Some(Tls {
+        let tls = Tls {
             config,
+            hosts,
             roots,
             files,
             renewed: Vec::new(),
@@ -146,15 +152,20 @@ impl Tls {
             letterbox,
             look_ms: 0,
             warnings,
-        }))
+        };
+        for listen in settings.listen.iter().filter(|listen| listen.tls) {
+            tls.at(listen.address, settings.number_of_hosts(listen))
+                .map_err(|why| settings.blame("listen", format!("{listen}: {why}")))?;
+        }
+        Ok(Some(tls))
     }
 
-    /// What is spoken by at the socket of this address.
+    /// What is spoken by at the socket of this address, where the hosts of this number are served.
     ///
     /// # Errors
     /// Never, after the whole was made once.
-    pub(crate) fn at(&self, address: Address) -> Result<Config, String> {
-        self.config.at(address.ip())
+    pub(crate) fn at(&self, address: Address, hosts: u16) -> Result<Config, String> {
+        self.config.at(address.ip(), hosts, self.hosts.sites_at(hosts))
     }
 
     /// What the operator should know.

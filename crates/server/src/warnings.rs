@@ -49,7 +49,7 @@ fn idle(settings: &Settings) -> Vec<String> {
     let has_socket = matches!(settings.admin, Some(AdminAddress::Unix(_)));
     let (hinted, mapped) = ("cache.policy = \"hinted\"", "send.mode = \"mapped\"");
     let (pinned, socket) = ("pin = true", "admin = \"unix:PATH\"");
-    let (of_sites, is_secure) = (&tls.of_sites, speaks_tls(settings));
+    let (of_sites, is_secure) = (&tls.of_sites, settings.speaks_tls());
     [
         ("cache.pin", !hints.pin.is_empty(), is_hinted, hinted),
         ("cache.keep", !hints.keep.is_empty(), is_hinted, hinted),
@@ -96,7 +96,7 @@ fn idle_of_sites(settings: &Settings) -> Vec<String> {
         }
     }
     let has_certificate = settings.sites.iter().any(|site| site.tls.has_certificate());
-    if has_certificate && !speaks_tls(settings) {
+    if has_certificate && !settings.speaks_tls() {
         warnings.push(format!("`site.certificate` has a meaning only with {SECURE}"));
     }
     warnings
@@ -104,10 +104,6 @@ fn idle_of_sites(settings: &Settings) -> Vec<String> {
 
 /// What gives a meaning to settings of TLS.
 const SECURE: &str = "an address in `listen` that has https:// before it";
-
-fn speaks_tls(settings: &Settings) -> bool {
-    settings.listen.iter().any(|listen| listen.tls)
-}
 
 /// Files that the server writes where clients get them.
 fn shown(settings: &Settings, sites: &Sites) -> Vec<String> {

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use crate::SiteSettings;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 /// Longest host name, in bytes (RFC 1035, section 2.3.4, as text without its closing dot); a longer
 /// one matches no name and goes to the default site.
@@ -16,19 +16,27 @@ pub const ADDRESSES: &str = "<address>";
 /// The sites by host name: built once, read by every request.
 #[derive(Clone, Debug)]
 pub struct Hosts {
-    exact: HashMap<Box<[u8]>, usize>,
-    /// By what follows `*.`
-    wildcards: HashMap<Box<[u8]>, usize>,
+    names: Names<usize>,
     /// That of [`ADDRESSES`].
     addresses: Option<usize>,
     default: Option<usize>,
+    /// Those of listeners that serve some hosts alone, the first by number 1.
+    listeners: Vec<AtListener>,
+}
+
+/// What is served where a listener names hosts.
+#[derive(Clone, Debug)]
+struct AtListener {
+    names: Names<()>,
+    /// The sites that answer to them, that of the first name first.
+    sites: Vec<usize>,
 }
 
 impl Hosts {
     /// Gathers the names of all sites. Where two sites claim one name, the first has it.
     pub fn new(sites: &[SiteSettings]) -> Hosts {
-        let (exact, wildcards) = (HashMap::new(), HashMap::new());
-        let mut hosts = Hosts { exact, wildcards, addresses: None, default: None };
+        let (names, listeners) = (Names::default(), Vec::new());
+        let mut hosts = Hosts { names, addresses: None, default: None, listeners };
         for (site, settings) in sites.iter().enumerate() {
             for name in &settings.hosts {
                 hosts.add(name, site);
@@ -45,12 +53,55 @@ impl Hosts {
             self.addresses.get_or_insert(site);
             return;
         }
-        let (names, name) = match name.strip_prefix("*.") {
-            Some(domain) => (&mut self.wildcards, domain),
-            None => (&mut self.exact, name),
+        self.names.add(name, site);
+    }
+
+    /// These lists of hosts are what listeners serve, the first by number 1: of each what sites
+    /// answer to.
+    pub fn serve_at(&mut self, lists: &[&[String]]) {
+        let at = |list: &&[String]| {
+            let mut at = AtListener { names: Names::default(), sites: Vec::new() };
+            for name in *list {
+                at.names.add(name, ());
+                at.sites.extend(self.answer_to(name));
+            }
+            let mut known = HashSet::new();
+            at.sites.retain(|site| known.insert(*site));
+            at
         };
-        let name = without_root_dot(name.as_bytes()).to_ascii_lowercase();
-        names.entry(name.into()).or_insert(site);
+        self.listeners = lists.iter().map(at).collect();
+    }
+
+    /// The sites that answer to a name of a list, or to hosts that it stands for: the one first
+    /// that answers to the most of them.
+    pub fn answer_to(&self, name: &str) -> Vec<usize> {
+        let Some(domain) = name.strip_prefix("*.") else {
+            return self.choose(name.as_bytes()).into_iter().collect();
+        };
+        let wide = self.names.find(without_root_dot(name.as_bytes())).copied();
+        let mut beneath = self.names.beneath(domain);
+        beneath.sort_unstable();
+        wide.into_iter().chain(beneath).chain(self.default.filter(|_| wide.is_none())).collect()
+    }
+
+    /// The sites that are served where a listener has the hosts of this number, the default first;
+    /// `None` are all.
+    pub fn sites_at(&self, listener: u16) -> Option<&[usize]> {
+        let at = self.listeners.get(usize::from(listener).checked_sub(1)?)?;
+        Some(&at.sites)
+    }
+
+    /// The index of the site that answers to this host where a listener has the hosts of this
+    /// number, as [`Hosts::choose`] says; 0 is every host. One that the listener does not name has
+    /// no site there, and a request that names none has the site of its first.
+    pub fn choose_at(&self, listener: u16, host: &[u8]) -> Option<usize> {
+        let Some(at) = usize::from(listener).checked_sub(1) else { return self.choose(host) };
+        let at = self.listeners.get(at)?;
+        if host.is_empty() {
+            return at.sites.first().copied();
+        }
+        at.names.find(without_root_dot(host))?;
+        self.choose(host)
     }
 
     /// The index of the site that answers to this host, given without a port; an IPv6 address comes
@@ -60,21 +111,53 @@ impl Hosts {
     /// the longest `*.domain`, which stands for one or more labels but not for none, then `*`.
     /// Neither allocates nor blocks.
     pub fn choose(&self, host: &[u8]) -> Option<usize> {
-        if self.exact.is_empty() && self.wildcards.is_empty() && self.addresses.is_none() {
+        if self.names.is_empty() && self.addresses.is_none() {
             return self.default;
         }
-        let by_name = self.choose_by_name(without_root_dot(host));
+        let by_name = self.names.find(without_root_dot(host)).copied();
         by_name.or_else(|| self.addresses.filter(|_| is_address(host))).or(self.default)
     }
+}
 
-    fn choose_by_name(&self, host: &[u8]) -> Option<usize> {
+/// What belongs to names of hosts.
+#[derive(Clone, Debug)]
+struct Names<V> {
+    exact: HashMap<Box<[u8]>, V>,
+    /// By what follows `*.`
+    wildcards: HashMap<Box<[u8]>, V>,
+}
+
+impl<V> Default for Names<V> {
+    fn default() -> Names<V> {
+        Names { exact: HashMap::new(), wildcards: HashMap::new() }
+    }
+}
+
+impl<V> Names<V> {
+    /// Adds a name, or `*.` with a domain; what it has already it keeps.
+    fn add(&mut self, name: &str, value: V) {
+        let (names, name) = match name.strip_prefix("*.") {
+            Some(domain) => (&mut self.wildcards, domain),
+            None => (&mut self.exact, name),
+        };
+        let name = without_root_dot(name.as_bytes()).to_ascii_lowercase();
+        names.entry(name.into()).or_insert(value);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.wildcards.is_empty()
+    }
+
+    /// What belongs to a host without its closing dot: by its own name, then by the longest
+    /// wildcard.
+    fn find(&self, host: &[u8]) -> Option<&V> {
         let mut buffer = [0; HOST_BYTES_MAX];
         let name = buffer.get_mut(..host.len())?;
         name.copy_from_slice(host);
         name.make_ascii_lowercase();
         let name = &*name;
-        if let Some(&site) = self.exact.get(name) {
-            return Some(site);
+        if let Some(value) = self.exact.get(name) {
+            return Some(value);
         }
         if self.wildcards.is_empty() {
             return None;
@@ -83,29 +166,43 @@ impl Hosts {
         // before it that the star could stand for.
         memchr::memchr_iter(b'.', name)
             .filter(|&dot| dot > 0)
-            .find_map(|dot| self.wildcards.get(&name[dot + 1..]).copied())
+            .find_map(|dot| self.wildcards.get(&name[dot + 1..]))
     }
 }
 
-/// The host that was asked for last, and its site: most requests of a thread are for the same.
+impl Names<usize> {
+    /// What belongs to names beneath a domain.
+    fn beneath(&self, domain: &str) -> Vec<usize> {
+        let domain = without_root_dot(domain.as_bytes()).to_ascii_lowercase();
+        let is_beneath =
+            |name: &[u8]| name.strip_suffix(&*domain).is_some_and(|labels| labels.ends_with(b"."));
+        let all = self.exact.iter().chain(&self.wildcards);
+        all.filter(|(name, _)| is_beneath(name)).map(|(_, site)| *site).collect()
+    }
+}
+
+/// The host that was asked for last, where, and its site: most requests of a thread are for the
+/// same.
 #[derive(Debug)]
 pub(crate) struct LastHost {
+    listener: u16,
     host: Vec<u8>,
     site: Option<usize>,
 }
 
 impl LastHost {
     pub(crate) fn none() -> LastHost {
-        LastHost { host: Vec::with_capacity(HOST_BYTES_MAX), site: None }
+        LastHost { listener: 0, host: Vec::with_capacity(HOST_BYTES_MAX), site: None }
     }
 
-    /// As [`Hosts::choose`], of these hosts always.
-    pub(crate) fn choose(&mut self, hosts: &Hosts, host: &[u8]) -> Option<usize> {
-        if self.site.is_some() && self.host == host {
+    /// As [`Hosts::choose_at`], of these hosts always.
+    pub(crate) fn choose(&mut self, hosts: &Hosts, listener: u16, host: &[u8]) -> Option<usize> {
+        if self.site.is_some() && self.listener == listener && self.host == host {
             return self.site;
         }
-        let site = hosts.choose(host);
+        let site = hosts.choose_at(listener, host);
         if site.is_some() && host.len() <= HOST_BYTES_MAX {
+            self.listener = listener;
             self.host.clear();
             self.host.extend_from_slice(host);
             self.site = site;
@@ -142,16 +239,74 @@ mod tests {
 
     #[test]
     fn the_host_that_was_asked_for_last_leads_where_it_did_and_others_where_they_do() {
-        let hosts = hosts(&[&["a.test"], &["b.test", "*.c.test"]]);
+        let mut hosts = hosts(&[&["a.test"], &["b.test", "*.c.test"]]);
+        hosts.serve_at(&[&["b.test".to_owned()]]);
         let mut last = LastHost::none();
         let long = "d".repeat(HOST_BYTES_MAX + 1);
         for host in ["a.test", "a.test", "b.test", "a", "b.test", "x.c.test", "", &long, "A.test"] {
-            for _ in 0..2 {
-                assert_eq!(last.choose(&hosts, host.as_bytes()), hosts.choose(host.as_bytes()));
+            for at in [0, 0, 1, 1, 0, 1] {
+                let host = host.as_bytes();
+                assert_eq!(last.choose(&hosts, at, host), hosts.choose_at(at, host));
             }
         }
     }
     use proptest::prelude::*;
+
+    /// `sites` where listeners serve these lists.
+    fn listened(sites: &[&[&str]], lists: &[&[&str]]) -> Hosts {
+        let mut hosts = hosts(sites);
+        let lists: Vec<Vec<String>> =
+            lists.iter().map(|list| list.iter().map(|name| name.to_string()).collect()).collect();
+        hosts.serve_at(&lists.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        hosts
+    }
+
+    #[test]
+    fn a_listener_serves_the_hosts_that_it_names_and_no_others() {
+        let sites: [&[&str]; 3] = [&["*"], &["a.test", "b.test"], &["*.c.test", "x.d.test"]];
+        let all = listened(&sites, &[&["B.test.", "*.d.test"], &["*.c.test"], &["z.test"]]);
+        for (at, host, site) in [
+            (0, "a.test", Some(1)),
+            (0, "z.test", Some(0)),
+            (1, "b.test", Some(1)),
+            (1, "B.TEST.", Some(1)),
+            (1, "a.test", None),
+            (1, "z.test", None),
+            (1, "127.0.0.1", None),
+            (1, "x.d.test", Some(2)),
+            (1, "y.d.test", Some(0)),
+            (1, "d.test", None),
+            (1, "", Some(1)),
+            (2, "x.c.test", Some(2)),
+            (2, "c.test", None),
+            (2, "", Some(2)),
+            (3, "z.test", Some(0)),
+            (3, "a.test", None),
+            (3, "", Some(0)),
+            (4, "a.test", None),
+            (4, "", None),
+        ] {
+            assert_eq!(all.choose_at(at, host.as_bytes()), site, "{at} {host:?}");
+        }
+        let sites = [1, 2, 3].map(|at| all.sites_at(at).unwrap().to_vec());
+        assert_eq!(sites, [vec![1, 2, 0], vec![2], vec![0]]);
+        assert_eq!((all.sites_at(0), all.sites_at(4)), (None, None));
+    }
+
+    #[test]
+    fn a_name_that_no_site_answers_to_has_none() {
+        let named = hosts(&[&["a.test"], &["*.b.test"], &["c.b.test"]]);
+        for (name, sites) in [
+            ("a.test", &[0][..]),
+            ("z.test", &[]),
+            ("*.a.test", &[]),
+            ("*.test", &[0, 1, 2]),
+            ("*.b.test", &[1, 2]),
+            ("*.c.b.test", &[1]),
+        ] {
+            assert_eq!(named.answer_to(name), sites, "{name}");
+        }
+    }
 
     fn hosts(sites: &[&[&str]]) -> Hosts {
         let settings: Vec<SiteSettings> = sites

@@ -231,6 +231,17 @@ impl Sites {
         self.programs.as_ref()
     }
 
+    /// These lists of hosts are what listeners serve, the first by number 1. To be called before
+    /// the first request.
+    pub fn serve_at(&mut self, lists: &[&[String]]) {
+        self.hosts.serve_at(lists);
+    }
+
+    /// The site of a request, where it came in.
+    fn site_of(&self, request: &Request<'_>) -> Option<usize> {
+        self.hosts.choose_at(request.listener(), request.host())
+    }
+
     /// Every directory beneath which files are opened.
     pub fn roots(&self) -> Vec<&OwnedFd> {
         self.sites.iter().flat_map(|site| site.routes.roots()).collect()
@@ -389,14 +400,14 @@ impl Service {
     /// Whether the answer to this request is not for everybody, so that a cache which others use
     /// must not keep it.
     pub fn restricts(&mut self, request: &Request<'_>) -> bool {
-        let Some(site) = self.sites.hosts.choose(request.host()) else { return false };
+        let Some(site) = self.sites.site_of(request) else { return false };
         let access = self.sites.sites[site].access.as_ref();
         access.is_some_and(|access| access.restricts(request, &mut self.scratch))
     }
 
     /// Whether one has to log in for what this request asks for.
     pub fn asks_login(&mut self, request: &Request<'_>) -> bool {
-        let Some(site) = self.sites.hosts.choose(request.host()) else { return false };
+        let Some(site) = self.sites.site_of(request) else { return false };
         let access = self.sites.sites[site].access.as_ref();
         access.is_some_and(|access| access.asks_login(request, &mut self.scratch))
     }
@@ -413,7 +424,7 @@ impl Service {
 
     fn lookup_for(&mut self, asker: Asker, request: Request<'_>, now: &Now) -> Lookup<'_> {
         self.answering.asker = asker;
-        let site = self.last_host.choose(&self.sites.hosts, request.host());
+        let site = self.last_host.choose(&self.sites.hosts, request.listener(), request.host());
         self.answers_for(site, None);
         if self.sites.challenges.may_answer(&request) {
             return self.answer_challenge(&request);
@@ -421,9 +432,9 @@ impl Service {
         let Some(site) = site else {
             return self.refuse(&request, Status::MISDIRECTED_REQUEST);
         };
-        match self.sites.transports.passage(site, &request) {
+        match self.sites.transports.passage(site, &request, &self.sites.hosts) {
             Passage::Free => {}
-            Passage::Redirect => return self.redirect_to_https(&request),
+            Passage::Redirect(port) => return self.redirect_to_https(&request, port),
             Passage::Misdirected => {
                 return self.refuse(&request, Status::MISDIRECTED_REQUEST);
             }

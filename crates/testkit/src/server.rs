@@ -407,13 +407,18 @@ impl Server {
                 return Err(Refused { code, errors: self.errors() });
             };
             if let Some((_, url)) = line.split_once("  at https") {
-                let address = address_of(&format!("http{url}"));
-                self.secure = Some(address);
-                if self.is_secure {
-                    self.address = address;
+                // Of several, the first.
+                if self.secure.is_none() {
+                    let address = address_of(&format!("http{url}"));
+                    self.secure = Some(address);
+                    if self.is_secure {
+                        self.address = address;
+                    }
                 }
             } else if let Some((_, url)) = line.split_once("  at ") {
-                self.address = address_of(url);
+                if self.address.port() == 0 {
+                    self.address = address_of(url);
+                }
             } else if let Some((_, url)) = line.split_once("  status at ") {
                 self.admin = Some(address_of(url));
             } else if line.ends_with(STARTED) {

@@ -17,7 +17,7 @@ use crate::bundle::Bundle;
 use crate::challenges::{self, Challenges};
 use crate::clients::ClientAuth;
 use crate::hello::{Hello, Noted};
-use crate::identities::{Identities, Resolver, SiteOf};
+use crate::identities::{Identities, Place, Resolver, SiteOf};
 use crate::load::Pair;
 use crate::tickets::{Root, Ticketer, Tickets};
 
@@ -63,8 +63,7 @@ pub struct Config(Arc<AtSocket>);
 #[derive(Debug)]
 struct AtSocket {
     common: Arc<Common>,
-    /// The site of clients that ask for no name, or for one that no site has.
-    default: usize,
+    place: Place,
 }
 
 /// The same at all sockets.
@@ -84,8 +83,8 @@ struct Common {
 #[derive(Debug)]
 struct Served {
     policies: Vec<Policy>,
-    /// What rustls goes by for each policy, by the site of clients that ask for no name.
-    servers: BTreeMap<usize, Servers>,
+    /// What rustls goes by for each policy, by the sockets that differ.
+    servers: BTreeMap<Place, Servers>,
 }
 
 type Servers = Vec<Arc<ServerConfig>>;
@@ -122,11 +121,12 @@ impl Config {
             numbers.push(pairs);
         }
         let identities = Arc::new(Identities::new(pairs, numbers, site_of));
-        let default = identities.first().ok_or("no site has a certificate")?;
+        let default = identities.sites().find(|site| identities.has_certificate(*site));
+        let place = Place { default: default.ok_or("no site has a certificate")?, listener: 0 };
         let served = RwLock::new(Served { policies, servers: BTreeMap::new() });
         let challenges = Challenges::new().map_err(|error| error.to_string())?;
         let common = Common { identities, challenges, tickets, of_sites, unknown, served };
-        Config::at_socket(Arc::new(common), default)
+        Config::at_socket(Arc::new(common), place)
     }
 
     /// One certificate for all names: its chain, leaf first, and its key, both as PEM. Tickets are
@@ -138,27 +138,44 @@ impl Config {
         let pair = Pair::from_pem(chain, key).map_err(|fault| fault.to_string())?;
         let site = Site { pairs: vec![0], policy: Policy::default() };
         let tickets = Arc::new(Tickets::new(&[Root::of_text(key)], 0));
-        Config::new(vec![Some(pair)], vec![site], Box::new(|_| Some(0)), tickets, Unknown::Default)
+        let site_of = Box::new(|_: u16, _: &str| Some(0));
+        Config::new(vec![Some(pair)], vec![site], site_of, tickets, Unknown::Default)
     }
 
-    fn at_socket(common: Arc<Common>, default: usize) -> Result<Config, String> {
+    fn at_socket(common: Arc<Common>, place: Place) -> Result<Config, String> {
         let mut served = common.served.write().unwrap_or_else(PoisonError::into_inner);
-        let servers = common.servers(&served.policies, default)?;
-        served.servers.insert(default, servers);
+        let servers = common.servers(&served.policies, place)?;
+        served.servers.insert(place, servers);
         drop(served);
-        Ok(Config(Arc::new(AtSocket { common, default })))
+        Ok(Config(Arc::new(AtSocket { common, place })))
     }
 
-    /// The same at a socket of this address: a client that asks for no name gets the certificate
-    /// that names the address, if there is one.
+    /// The same at a socket of this address, where the hosts of this number are served, which are
+    /// those of these sites; 0 and `None` are all. A client that asks for no name gets the
+    /// certificate that names the address, if there is one, else that of the first of the sites.
     ///
     /// # Errors
-    /// As [`Config::new`].
-    pub fn at(&self, address: IpAddr) -> Result<Config, String> {
-        let site = self.0.common.identities.site_of_address(address.to_canonical());
-        match site.filter(|site| *site != self.0.default) {
-            Some(site) => Config::at_socket(Arc::clone(&self.0.common), site),
-            None => Ok(self.clone()),
+    /// When none of the sites has a certificate; as [`Config::new`].
+    pub fn at(
+        &self,
+        address: IpAddr,
+        listener: u16,
+        sites: Option<&[usize]>,
+    ) -> Result<Config, String> {
+        let AtSocket { common, place } = &*self.0;
+        let identities = &common.identities;
+        let all = || -> Box<dyn Iterator<Item = usize>> {
+            match sites {
+                Some(sites) => Box::new(sites.iter().copied()),
+                None => Box::new(identities.sites()),
+            }
+        };
+        let of_address = identities.site_of_address(address.to_canonical(), all());
+        let first = || all().find(|site| identities.has_certificate(*site));
+        let default = of_address.or_else(first).ok_or("no site of its hosts has a certificate")?;
+        match (Place { default, listener }) {
+            at if at == *place => Ok(self.clone()),
+            at => Config::at_socket(Arc::clone(common), at),
         }
     }
 
@@ -180,9 +197,9 @@ impl Config {
 
     /// Whether the answer to a hello takes long: it is signed by RSA.
     pub(crate) fn answers_slowly(&self, hello: &Hello) -> bool {
-        let AtSocket { common, default } = &*self.0;
+        let AtSocket { common, place } = &*self.0;
         let name = hello.name.as_deref();
-        let site = name.and_then(|name| common.identities.site_of(name)).unwrap_or(*default);
+        let site = place.site_of(name, &common.identities).unwrap_or(place.default);
         common.identities.sign_slowly()
             && common.identities.signs_slowly(site, name, &hello.schemes)
     }
@@ -196,14 +213,14 @@ impl Config {
     /// What a session goes by whose client asks for this name, which is in lower case; `None` when
     /// it is refused.
     pub(crate) fn choose(&self, name: Option<&str>) -> Option<Choice> {
-        let AtSocket { common, default } = &*self.0;
-        let site = name.and_then(|name| common.identities.site_of(name));
+        let AtSocket { common, place } = &*self.0;
+        let site = place.site_of(name, &common.identities);
         if site.is_none() && name.is_some() && common.unknown == Unknown::Reject {
             return None;
         }
-        let policy = *common.of_sites.get(site.unwrap_or(*default))?;
+        let policy = *common.of_sites.get(site.unwrap_or(place.default))?;
         let served = common.served.read().unwrap_or_else(PoisonError::into_inner);
-        let server = Arc::clone(served.servers.get(default)?.get(policy)?);
+        let server = Arc::clone(served.servers.get(place)?.get(policy)?);
         Some(Choice { server, policy })
     }
 
@@ -246,8 +263,8 @@ impl Config {
 
 impl Common {
     /// What rustls goes by for each policy.
-    fn servers(&self, policies: &[Policy], default: usize) -> Result<Servers, String> {
-        let resolver = Resolver { identities: Arc::clone(&self.identities), default };
+    fn servers(&self, policies: &[Policy], place: Place) -> Result<Servers, String> {
+        let resolver = Resolver { identities: Arc::clone(&self.identities), place };
         let resolver = Arc::new(Noted(Arc::new(resolver)));
         let server = |policy: &Policy| {
             let server = server_of(policy, &self.tickets, &resolver);
@@ -266,7 +283,7 @@ impl Common {
                 clients.clone_from(next);
             }
         }
-        let of = |default: &usize| Ok((*default, self.servers(&policies, *default)?));
+        let of = |place: &Place| Ok((*place, self.servers(&policies, *place)?));
         let servers: Result<_, String> = served.servers.keys().map(of).collect();
         if let Ok(servers) = servers {
             *served = Served { policies, servers };
@@ -350,9 +367,9 @@ mod tests {
     fn config(sites: Vec<Site>, unknown: Unknown) -> Result<Config, String> {
         let tickets = Arc::new(Tickets::new(&[], 0));
         let pairs = ["a.test", "b.test", "127.0.0.1"].map(|name| Some(pair(name))).to_vec();
-        let site_of = |name: &str| match name {
-            "a.test" => Some(0),
-            "b.test" => Some(1),
+        let site_of = |listener: u16, name: &str| match (listener, name) {
+            (0 | 1, "a.test") => Some(0),
+            (0 | 2, "b.test") => Some(1),
             _ => None,
         };
         Config::new(pairs, sites, Box::new(site_of), tickets, unknown)
@@ -386,8 +403,31 @@ mod tests {
         let all = config(vec![site(&[0], false), site(&[2], true)], Unknown::Default).unwrap();
         let policy = |config: &Config| config.choose(None).map(|choice| choice.policy);
         assert_eq!(policy(&all), Some(0));
-        assert_eq!(policy(&all.at([127, 0, 0, 1].into()).unwrap()), Some(1));
-        assert_eq!(policy(&all.at([127, 0, 0, 2].into()).unwrap()), Some(0));
+        assert_eq!(policy(&all.at([127, 0, 0, 1].into(), 0, None).unwrap()), Some(1));
+        assert_eq!(policy(&all.at([127, 0, 0, 2].into(), 0, None).unwrap()), Some(0));
+        // That of another site is none where this one is not served.
+        assert_eq!(policy(&all.at([127, 0, 0, 1].into(), 1, Some(&[0])).unwrap()), Some(0));
+    }
+
+    #[test]
+    fn where_some_hosts_are_served_names_of_others_are_unknown() {
+        let sites = || vec![site(&[0], false), site(&[1], true), site(&[], false)];
+        let address = [127, 0, 0, 9].into();
+        let policy = |config: &Config, name| config.choose(name).map(|choice| choice.policy);
+        let all = config(sites(), Unknown::Default).unwrap();
+        let second = all.at(address, 2, Some(&[2, 1])).unwrap();
+        for (name, of_all, of_second) in [
+            (Some("a.test"), Some(0), Some(1)),
+            (Some("b.test"), Some(1), Some(1)),
+            (None, Some(0), Some(1)),
+        ] {
+            assert_eq!((policy(&all, name), policy(&second, name)), (of_all, of_second));
+        }
+        let strict = config(sites(), Unknown::Reject).unwrap();
+        let first = strict.at(address, 1, Some(&[0])).unwrap();
+        assert_eq!((policy(&first, Some("b.test")), policy(&first, None)), (None, Some(0)));
+        assert_eq!(policy(&strict, Some("b.test")), Some(1));
+        assert!(all.at(address, 1, Some(&[2])).is_err() && all.at(address, 1, Some(&[])).is_err());
     }
 
     #[test]

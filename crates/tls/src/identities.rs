@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::SignatureScheme;
@@ -11,8 +12,9 @@ use rustls::sign::CertifiedKey;
 
 use crate::load::Pair;
 
-/// The site that answers to a name in lower case, if there is one: as its `Host` is chosen by.
-pub type SiteOf = dyn Fn(&str) -> Option<usize> + Send + Sync;
+/// The site that answers to a name in lower case where the hosts of this number are served, if
+/// there is one: as its `Host` is chosen by.
+pub type SiteOf = dyn Fn(u16, &str) -> Option<usize> + Send + Sync;
 
 /// The certificates of all sites, of which any may be replaced while the server runs.
 pub(crate) struct Identities {
@@ -105,26 +107,34 @@ impl Identities {
         Identities { site_of, of_sites, chosen }
     }
 
-    /// The site of a name that has a certificate.
-    pub(crate) fn site_of(&self, name: &str) -> Option<usize> {
-        let site = (self.site_of)(name)?;
-        self.of_sites.get(site).filter(|numbers| !numbers.is_empty()).map(|_| site)
+    /// The site of a name that has a certificate, where the hosts of this number are served.
+    pub(crate) fn site_of(&self, listener: u16, name: &str) -> Option<usize> {
+        let site = (self.site_of)(listener, name)?;
+        self.has_certificate(site).then_some(site)
     }
 
-    /// The first site with a certificate for an address, if there is one.
-    pub(crate) fn site_of_address(&self, address: IpAddr) -> Option<usize> {
+    /// The first of these sites with a certificate for an address, if there is one.
+    pub(crate) fn site_of_address(
+        &self,
+        address: IpAddr,
+        mut sites: impl Iterator<Item = usize>,
+    ) -> Option<usize> {
         let chosen = self.chosen();
         let holds = |at: &usize| {
             let pair = chosen.pair(*at);
             pair.is_some_and(|pair| pair.certificate().addresses.contains(&address))
         };
-        chosen.sites.iter().position(|site| site.all.iter().any(holds))
+        sites.find(|site| chosen.sites.get(*site).is_some_and(|site| site.all.iter().any(holds)))
     }
 
-    /// The first site that has a certificate, or is to get one: what is shown where no name leads
-    /// to another.
-    pub(crate) fn first(&self) -> Option<usize> {
-        self.of_sites.iter().position(|numbers| !numbers.is_empty())
+    /// The numbers of all sites.
+    pub(crate) fn sites(&self) -> Range<usize> {
+        0..self.of_sites.len()
+    }
+
+    /// Whether a site has a certificate, or is to get one.
+    pub(crate) fn has_certificate(&self, site: usize) -> bool {
+        self.of_sites.get(site).is_some_and(|numbers| !numbers.is_empty())
     }
 
     fn chosen(&self) -> Arc<Chosen> {
@@ -184,14 +194,29 @@ const ALL_SCHEMES: &[SignatureScheme] = &[
 #[derive(Debug)]
 pub(crate) struct Resolver {
     pub(crate) identities: Arc<Identities>,
+    pub(crate) place: Place,
+}
+
+/// What distinguishes listening sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
     /// The site of clients that ask for no name, or for one that no site has.
     pub(crate) default: usize,
+    /// The number of the hosts that are served there; 0 is all.
+    pub(crate) listener: u16,
+}
+
+impl Place {
+    /// The site for a name.
+    pub(crate) fn site_of(self, name: Option<&str>, identities: &Identities) -> Option<usize> {
+        name.and_then(|name| identities.site_of(self.listener, name))
+    }
 }
 
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name();
-        let site = name.and_then(|name| self.identities.site_of(name)).unwrap_or(self.default);
+        let site = self.place.site_of(name, &self.identities).unwrap_or(self.place.default);
         let fitting = self.identities.choose(site, name, hello.signature_schemes());
         // With one that does not fit rustls says that nothing is in common (handshake_failure), and
         // without any that access is denied.
@@ -216,7 +241,7 @@ mod tests {
     }
 
     fn identities(pairs: Vec<Pair>, of_sites: Vec<Vec<usize>>) -> Identities {
-        let site_of = |name: &str| match name {
+        let site_of = |_: u16, name: &str| match name {
             "none.test" => None,
             name if name.ends_with("b.test") => Some(1),
             _ => Some(0),
@@ -255,9 +280,9 @@ mod tests {
     #[test]
     fn a_name_leads_to_its_site_if_that_has_a_certificate() {
         let all = identities(vec![pair(&["b.test"], false)], vec![vec![], vec![0]]);
-        assert_eq!(all.site_of("b.test"), Some(1));
-        assert_eq!((all.site_of("a.test"), all.site_of("none.test")), (None, None));
-        assert_eq!(all.first(), Some(1));
+        assert_eq!(all.site_of(0, "b.test"), Some(1));
+        assert_eq!((all.site_of(0, "a.test"), all.site_of(0, "none.test")), (None, None));
+        assert_eq!((all.has_certificate(0), all.has_certificate(1)), (false, true));
     }
 
     #[test]

@@ -81,7 +81,8 @@ impl Server {
     fn config(pairs: &[Pair], policies: [Policy; 3], unknown: Unknown) -> Config {
         let sites = policies.into_iter().enumerate();
         let sites = sites.map(|(at, policy)| Site { pairs: vec![at], policy }).collect();
-        let site_of = |name: &str| ["a.test", "b.test", "c.test"].iter().position(|n| *n == name);
+        let site_of =
+            |_: u16, name: &str| ["a.test", "b.test", "c.test"].iter().position(|n| *n == name);
         let tickets = Arc::new(Tickets::new(&[Root([1; ROOT_BYTES])], NOW_S));
         let pairs = pairs.iter().cloned().map(Some).collect();
         Config::new(pairs, sites, Box::new(site_of), tickets, unknown).unwrap()
@@ -236,7 +237,7 @@ fn a_client_that_can_verify_no_certificate_is_told_that_the_handshake_fails() {
 #[test]
 fn clients_are_let_in_by_what_was_renewed_at_every_socket_and_by_no_list_that_is_over() {
     let server = Server::new(Unknown::Default);
-    let elsewhere = server.config.at([127, 0, 0, 9].into()).unwrap();
+    let elsewhere = server.config.at([127, 0, 0, 9].into(), 0, None).unwrap();
     let some = Arc::new(server.with_certificate());
     assert_eq!(server.connect(&some, "c.test", 10_000).state, State::Open);
     // Of the clock, which says 2027, 2030 is to come.
@@ -304,7 +305,7 @@ fn a_certificate_that_is_still_to_come_is_shown_as_soon_as_it_is_there() {
         Site { pairs: vec![0], policy: Policy::default() },
         Site { pairs: vec![1], policy: Policy::default() },
     ];
-    let site_of = |name: &str| ["a.test", "b.test"].iter().position(|known| *known == name);
+    let site_of = |_: u16, name: &str| ["a.test", "b.test"].iter().position(|known| *known == name);
     let tickets = Arc::new(Tickets::new(&[], NOW_S));
     let pairs = vec![None, Some(server.pairs[1].clone())];
     let config = Config::new(pairs, sites, Box::new(site_of), tickets, Unknown::Default).unwrap();

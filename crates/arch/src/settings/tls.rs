@@ -1,36 +1,10 @@
-//! Addresses to listen on, and TLS.
+//! TLS.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use flyball_site::{Secret, TlsSettings as OfSites};
-use flyball_sys::net::Address;
 
 use super::AcmeSettings;
-
-/// An address to listen on, and what is spoken there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listen {
-    /// The address.
-    pub address: Address,
-    /// Whether clients speak TLS there.
-    pub tls: bool,
-}
-
-impl From<Address> for Listen {
-    /// In the clear.
-    fn from(address: Address) -> Listen {
-        Listen { address, tls: false }
-    }
-}
-
-impl fmt::Display for Listen {
-    /// As it is written in settings.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.tls { "https://" } else { "" };
-        write!(f, "{scheme}{}", self.address)
-    }
-}
 
 /// TLS, as far as it concerns more than one site.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -35,7 +35,7 @@ impl Connection {
             return;
         }
         let request = self.requests.wrapping_add(1);
-        if let Some(trace) = cx.tracer.begun(self.number, request, self.client) {
+        if let Some(trace) = cx.tracer.begun(self.number, request, self.origin.client) {
             cx.buffers.exchange(&mut self.exchange).trace = trace;
         }
     }

@@ -59,7 +59,7 @@ impl Pair {
             .with_no_client_auth();
         let (root, mut cx) = site();
         let address = SocketAddr::from(([192, 0, 2, 1], 1));
-        let connection = accepted_from(Peer { address, tls: Some(config) }, &mut cx);
+        let connection = accepted_from(Peer { tls: Some(config), ..address.into() }, &mut cx);
         let name = "localhost".try_into().unwrap();
         let mut client = ClientConnection::new(Arc::new(clients), name).unwrap();
         client.set_buffer_limit(None);

@@ -1,6 +1,6 @@
 //! `flyball serve`: binds, says where, and serves until told to stop.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -54,9 +54,9 @@ fn banner(
     root: Option<&Path>,
 ) -> String {
     let mut lines: Vec<String> = served.iter().map(|what| format!("serving {what}")).collect();
-    lines.extend(server.listens().into_iter().map(|listen| format!("  at {}", url(listen))));
+    lines.extend(server.listens().iter().map(at));
     match (server.admin_address(), admin) {
-        (Some(address), _) => lines.push(format!("  status at {}status", url(address.into()))),
+        (Some(address), _) => lines.push(format!("  status at {}status", url(&address.into()))),
         (None, Some(AdminAddress::Unix(path))) => {
             lines.push(format!("  status on unix:{}", path.display()));
         }
@@ -64,7 +64,7 @@ fn banner(
     }
     if let Some(root) = root {
         let ports = server.listens().into_iter().filter(|listen| listen.tls);
-        lines.extend(ports.map(|listen| format!("  as {}", localhost(listen))));
+        lines.extend(ports.map(|listen| format!("  as {}", localhost(&listen))));
         let root = root.display();
         lines.push(format!("  with certificates of this machine's own authority, {root}"));
         lines.push(format!("  which it trusts after: sudo flyball trust {root}"));
@@ -83,8 +83,18 @@ fn internal_root(settings: &Settings) -> Option<PathBuf> {
 }
 
 /// The same by the name that its certificate has and a browser shows.
-fn localhost(listen: Listen) -> String {
-    url(Listen { address: (Ipv6Addr::UNSPECIFIED, listen.address.port()).into(), ..listen })
+fn localhost(Listen { address, tls, .. }: &Listen) -> String {
+    let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port()));
+    url(&Listen { tls: *tls, ..address.into() })
+}
+
+/// An address, and the hosts that are served there alone.
+fn at(listen: &Listen) -> String {
+    let hosts = match listen.hosts.as_slice() {
+        [] => String::new(),
+        hosts => format!(" for {}", hosts.join(", ")),
+    };
+    format!("  at {}{hosts}", url(listen))
 }
 
 /// What there is of a site.
@@ -96,8 +106,8 @@ fn served(site: &SiteSettings) -> String {
 }
 
 /// An address as something to click on; one that stands for all of them shows as localhost.
-fn url(Listen { address, tls }: Listen) -> String {
-    let (scheme, usual) = if tls { ("https", 443) } else { ("http", 80) };
+fn url(Listen { address, tls, .. }: &Listen) -> String {
+    let (scheme, usual) = if *tls { ("https", 443) } else { ("http", 80) };
     let host = match address.ip() {
         ip if ip.is_unspecified() => "localhost".to_string(),
         IpAddr::V6(ip) => format!("[{ip}]"),

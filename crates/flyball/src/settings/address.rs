@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use flyball_arch::{AccessLog, AdminAddress, Listen};
+use flyball_arch::{AccessLog, AdminAddress};
 use flyball_sys::net::Address;
 
 /// What an address may look like, for help and errors.
@@ -26,14 +26,24 @@ pub(super) fn address(text: &str) -> Option<Address> {
     text.parse::<SocketAddr>().ok()
 }
 
-/// An address to listen on, with `https://` before it where clients speak TLS; `http://` says what is
-/// so without it.
-pub(super) fn listen(text: &str) -> Option<Listen> {
-    let (tls, rest) = match text.strip_prefix("https://") {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix("http://").unwrap_or(text)),
+/// An address to listen on, perhaps with a scheme before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schemed {
+    /// Whether clients speak TLS there: true for `https://`, false for `http://`, `None` where
+    /// neither is written.
+    pub tls: Option<bool>,
+    /// The address.
+    pub address: Address,
+}
+
+/// An address to listen on, with `https://` before it where clients speak TLS.
+pub(super) fn listen(text: &str) -> Option<Schemed> {
+    let (tls, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
+        (Some(rest), _) => (Some(true), rest),
+        (None, Some(rest)) => (Some(false), rest),
+        (None, None) => (None, text),
     };
-    address(rest.strip_suffix('/').unwrap_or(rest)).map(|address| Listen { address, tls })
+    address(rest.strip_suffix('/').unwrap_or(rest)).map(|address| Schemed { tls, address })
 }
 
 /// Where `/status` and `/metrics` are served: an address, or `unix:` and a path, which starts from
@@ -115,15 +125,15 @@ mod tests {
 
     #[test]
     fn an_address_to_listen_on_says_what_is_spoken_there() {
-        let shown = |text| listen(text).map(|listen| listen.to_string());
-        for (text, shows) in [
-            (":443", "[::]:443"),
-            ("http://127.0.0.1:80", "127.0.0.1:80"),
-            ("https://:443", "https://[::]:443"),
-            ("https://[::1]:443/", "https://[::1]:443"),
-            ("https://localhost:8443", "https://127.0.0.1:8443"),
+        for (text, tls, address) in [
+            (":443", None, "[::]:443"),
+            ("http://127.0.0.1:80", Some(false), "127.0.0.1:80"),
+            ("https://:443", Some(true), "[::]:443"),
+            ("https://[::1]:443/", Some(true), "[::1]:443"),
+            ("https://localhost:8443", Some(true), "127.0.0.1:8443"),
         ] {
-            assert_eq!(shown(text).as_deref(), Some(shows), "{text}");
+            let expected = Schemed { tls, address: address.parse().unwrap() };
+            assert_eq!(listen(text), Some(expected), "{text}");
         }
         for text in ["https://", "https:443", "ftp://:21", "https://https://:443", "HTTPS://:443"] {
             assert_eq!(listen(text), None, "{text}");

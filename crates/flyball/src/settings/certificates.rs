@@ -31,10 +31,10 @@ pub(super) fn place(tls: &mut TlsSettings, site: &Origin, origins: &Origins, tab
     }
 }
 
-/// Chooses where the certificate of a site comes from that says nothing of it.
-pub(super) fn choose(site: &mut SiteSettings, settings: &Settings) {
+/// Chooses where the certificate of a site comes from that says nothing of it; `speaks_tls` is
+/// whether clients do so where it is served.
+pub(super) fn choose(site: &mut SiteSettings, settings: &Settings, speaks_tls: bool) {
     let is_open = site.tls.source == CertificateSource::Auto && site.tls.certificates.is_empty();
-    let speaks_tls = settings.listen.iter().any(|listen| listen.tls);
     let is_acme = settings.tls.acme.is_written && site.hosts.iter().all(|host| is_public(host));
     if is_open && speaks_tls {
         site.tls.source = match site.hosts.iter().all(|host| is_internal(host)) {
@@ -84,9 +84,9 @@ pub(super) fn not_internal(site: &SiteSettings) -> Option<String> {
 }
 
 /// Has the answers of a site over TLS tell browsers to come by https alone, if it has a certificate
-/// and an address speaks TLS. In the clear they must not say so (RFC 6797, section 7.2).
-pub(super) fn tell_browsers(site: &mut SiteSettings, settings: &Settings) {
-    let speaks_tls = settings.listen.iter().any(|listen| listen.tls);
+/// and clients speak TLS where it is served. In the clear they must not say so (RFC 6797, section
+/// 7.2).
+pub(super) fn tell_browsers(site: &mut SiteSettings, speaks_tls: bool) {
     let Some(hsts_s) = site.tls.hsts_s.filter(|_| speaks_tls && site.tls.has_certificate()) else {
         return;
     };
@@ -97,10 +97,11 @@ pub(super) fn tell_browsers(site: &mut SiteSettings, settings: &Settings) {
         .insert(0, HeaderSettings { only_secure: true, set, ..HeaderSettings::default() });
 }
 
-/// A site says where its certificate comes from, if any address speaks TLS, and says it once.
+/// A site says where its certificate comes from, if clients speak TLS where it is served, and says
+/// it once.
 pub(super) fn faults(
     site: &SiteSettings,
-    settings: &Settings,
+    (settings, speaks_tls): (&Settings, bool),
     table: &Origin,
     origins: &Origins,
     tables: &Tables,
@@ -109,7 +110,6 @@ pub(super) fn faults(
     let of_tables = tables.iter().filter(|(table, ..)| *table == TABLE).count();
     let is_said_twice = of_tables > 0
         && (site.tls.certificates.len() > of_tables || site.tls.source != CertificateSource::Auto);
-    let speaks_tls = settings.listen.iter().any(|listen| listen.tls);
     let why = match &site.tls.source {
         _ if is_said_twice => {
             "says where the certificate is, and so does a [[site.certificates]] table; give one"

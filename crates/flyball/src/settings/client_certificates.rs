@@ -11,13 +11,13 @@ const CA: &str = "tls.client-ca";
 const AUTH: &str = "tls.client-auth";
 const CRL: &str = "tls.client-crl";
 
-const CLEAR: &str = "no address of `listen` speaks TLS, so no client shows a certificate and all \
-                     are served; add one with https:// before it";
+const CLEAR: &str = "so no client shows a certificate and all are served; add one with https:// \
+                     before it";
 
-/// What is wrong in the table of a site.
+/// What is wrong in the table of a site; `speaks_tls` is whether clients do so where it is served.
 pub(super) fn faults(
     site: &SiteSettings,
-    settings: &Settings,
+    (settings, speaks_tls): (&Settings, bool),
     table: &Origin,
     origins: &Origins,
 ) -> Vec<SettingError> {
@@ -34,8 +34,13 @@ pub(super) fn faults(
         let written = written.into_iter().filter(|(key, says)| *says && origins.get(key).is_some());
         return written.map(|(key, _)| error(key, &alone("site."))).collect();
     }
-    if !settings.listen.iter().any(|listen| listen.tls) {
-        return is_own.then(|| error(CA, CLEAR)).into_iter().collect();
+    if !speaks_tls {
+        let why = format!("the site is served at no address that speaks TLS, {CLEAR}");
+        let others = "clients show certificates by tls.client-ca in [tls], which they cannot where \
+                      the site is served: no address speaks TLS there; say tls.client-ca = \
+                      \"off\" for this site";
+        let of_server = (!is_own && settings.speaks_tls()).then(|| error("certificate", others));
+        return is_own.then(|| error(CA, &why)).or(of_server).into_iter().collect();
     }
     if site.tls.source != CertificateSource::None {
         return Vec::new();
@@ -58,8 +63,9 @@ pub(super) fn faults_of_server(settings: &Settings, origins: &Origins) -> Vec<Se
     };
     let clients = &settings.tls.of_sites.clients;
     if clients.ca.is_some() {
-        let is_clear = !settings.listen.iter().any(|listen| listen.tls);
-        return is_clear.then(|| error(CA, CLEAR.to_owned())).flatten().into_iter().collect();
+        let is_clear = !settings.speaks_tls();
+        let why = format!("no address speaks TLS, {CLEAR}");
+        return is_clear.then(|| error(CA, why)).flatten().into_iter().collect();
     }
     let is_off = origins.get(CA).is_some();
     if is_off || settings.sites.iter().any(|site| site.tls.clients.ca.is_some()) {

@@ -4,6 +4,7 @@ use flyball_server::explain::{Effect, Kind};
 
 use super::error::Origin;
 use super::expand::process_environment;
+use super::listeners::LISTENERS;
 use super::moved;
 use super::raw::Raw;
 use super::server::SETTINGS;
@@ -39,7 +40,7 @@ pub struct Change {
 /// A table of settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// Its name: empty for that of the server, `site` or `site.redirect` for others.
+    /// Its name: empty for that of the server; `listener`, `site` or `site.redirect` for others.
     pub name: String,
     /// Where it begins; [`Origin::Default`] for that of the server.
     pub origin: Origin,
@@ -60,6 +61,11 @@ pub fn explain(typed: &Typed, effects: &[Effect], keys: &[String]) -> Result<Vec
         settings: settings(SETTINGS, &typed.values, effects),
     };
     let mut groups = vec![server];
+    groups.extend(typed.listeners.iter().map(|listener| Group {
+        name: LISTENERS.key.into(),
+        origin: listener.origin.clone(),
+        settings: settings(LISTENERS.settings, &listener.values, &[]),
+    }));
     if let Some(directory) = directory(typed) {
         groups.push(directory);
     }
@@ -190,6 +196,8 @@ fn is_untried(explained: &Explained) -> bool {
 /// The keys of every table, in full.
 fn all_keys() -> Vec<String> {
     let mut keys: Vec<String> = SETTINGS.iter().map(|setting| setting.key.to_owned()).collect();
+    let of_listener = LISTENERS.settings.iter();
+    keys.extend(of_listener.map(|setting| format!("{}.{}", LISTENERS.key, setting.key)));
     keys.extend(SITE_SETTINGS.iter().map(|setting| format!("site.{}", setting.key)));
     for table in SITE_TABLES {
         let full = |key: &str| format!("site.{}.{key}", table.key);

@@ -6,11 +6,11 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use flyball_site::SiteSettings;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
 use super::error::{ERRORS_MAX, Origin, SettingError};
+use super::listeners::LISTENERS;
 use super::raw::Raw;
 use super::site::{SITE_SETTINGS, SITE_TABLES};
 use super::table::{Setting, Table, find, has_keys_beneath};
@@ -92,13 +92,19 @@ impl Reader {
         for (key, value) in table {
             let dotted = format!("{prefix}{}", shown_key(key.get_ref()));
             let origin = self.origin(key);
+            let is_array = dotted == SITE || dotted == LISTENERS.key;
             match value.get_ref() {
                 DeValue::Array(items)
-                    if dotted == SITE && items.iter().all(|item| item.get_ref().is_table()) =>
+                    if is_array && items.iter().all(|item| item.get_ref().is_table()) =>
                 {
-                    typed.sites.extend(items.iter().filter_map(|item| self.site(item)));
+                    if dotted == SITE {
+                        typed.sites.extend(items.iter().filter_map(|item| self.site(item)));
+                    } else {
+                        let table = |item| self.table(&LISTENERS, item);
+                        typed.listeners.extend(items.iter().filter_map(table));
+                    }
                 }
-                DeValue::Table(table) if dotted != SITE && !table.is_empty() => {
+                DeValue::Table(table) if !is_array && !table.is_empty() => {
                     self.server(table, &format!("{dotted}."), typed);
                 }
                 value => typed.values.push(Written { key: dotted, raw: raw(value), origin }),
@@ -124,9 +130,9 @@ impl Reader {
         Some(TypedSite { values, tables, origin: self.origin(item) })
     }
 
-    fn table(
+    fn table<T>(
         &self,
-        known: &'static Table<SiteSettings>,
+        known: &'static Table<T>,
         item: &Spanned<DeValue<'_>>,
     ) -> Option<TypedTable> {
         let mut values = Vec::new();
@@ -139,12 +145,12 @@ impl Reader {
 
     /// One key of a table. A table as its value is the value of a setting, of which each entry is
     /// given alone so that it has its line, or holds keys with a dot.
-    fn value(
+    fn value<T>(
         &self,
         prefix: &str,
         key: &Spanned<Cow<'_, str>>,
         value: &Spanned<DeValue<'_>>,
-        settings: &'static [Setting<SiteSettings>],
+        settings: &'static [Setting<T>],
         values: &mut Vec<Written>,
     ) {
         let dotted = format!("{prefix}{}", shown_key(key.get_ref()));

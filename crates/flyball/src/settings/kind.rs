@@ -6,10 +6,11 @@ use flyball_arch::{AcceptLimit, AccessLog, AdminAddress, FormatError, Listen, Lo
 use flyball_http::coding::Coding;
 use flyball_site::{FILTERS, routes};
 
+use super::address::{self, Schemed};
 use super::raw::Raw;
 use super::suggest::nearest;
 use super::table::Word;
-use super::{address, text};
+use super::text;
 
 /// The kind of a setting's value, and the function that stores a valid one in `T`.
 pub enum Kind<T: 'static> {
@@ -95,6 +96,11 @@ pub enum Kind<T: 'static> {
     Addresses {
         /// Stores them.
         set: fn(&mut T, Vec<Listen>),
+    },
+    /// An address to listen on.
+    Address {
+        /// Stores it.
+        set: fn(&mut T, Schemed),
     },
     /// A fraction, a number or `inf`.
     Limit {
@@ -206,6 +212,7 @@ impl<T> Kind<T> {
                 set(target, (!numbers.is_empty()).then_some(numbers)?);
             }
             Kind::Addresses { set } => set(target, addresses(raw)?),
+            Kind::Address { set } => set(target, address::listen(raw.number()?)?),
             Kind::Limit { set } => set(target, AcceptLimit::parse(raw.number()?)?),
             Kind::Admin { set } => set(target, address::admin(raw.number()?, base)?),
             Kind::Log { dash, set } => set(target, address::log(raw.text()?, base, *dash)?),
@@ -294,6 +301,9 @@ impl<T> Kind<T> {
             Kind::Addresses { .. } => {
                 format!("{}, perhaps with https:// before it, or a list of them", address::ADDRESS)
             }
+            Kind::Address { .. } => {
+                format!("{}, perhaps with https:// before it", address::ADDRESS)
+            }
             Kind::Limit { .. } => AcceptLimit::FORM.into(),
             Kind::Admin { .. } => format!("{}, or unix:PATH", address::ADDRESS),
             Kind::Log { .. } => "a path, or -".into(),
@@ -356,7 +366,8 @@ fn addresses(raw: &Raw) -> Option<Vec<Listen>> {
 }
 
 fn address_of(item: &Raw) -> Option<Listen> {
-    address::listen(item.number()?)
+    let Schemed { tls, address } = address::listen(item.number()?)?;
+    Some(Listen { tls: tls.unwrap_or(false), ..address.into() })
 }
 
 /// The field of a format that there is none of.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use flyball_server::Changes;
 
+use super::listeners::LISTENERS;
 use super::server::SETTINGS;
 use super::site::{SITE_SETTINGS, SITE_TABLES};
 use super::table::{Setting, Table, find};
@@ -125,6 +126,9 @@ pub fn settings_markdown() -> String {
     for task in Task::OF_SERVER {
         line(&mut text, format_args!("\n## {}\n", task.title()));
         settings_of(SETTINGS, task, &mut text);
+        if task == Task::Start {
+            table_section(&LISTENERS, "", &mut text);
+        }
     }
     text.push_str(SITES);
     for task in Task::OF_SITE {
@@ -133,7 +137,7 @@ pub fn settings_markdown() -> String {
     }
     text.push_str("\n## Tables of a site\n");
     for table in SITE_TABLES {
-        table_section(table, &mut text);
+        table_section(table, "site.", &mut text);
     }
     text
 }
@@ -214,8 +218,8 @@ fn section<T>(setting: &Setting<T>, text: &mut String) {
     }
 }
 
-fn table_section<T>(table: &Table<T>, text: &mut String) {
-    line(text, format_args!("\n### `[[site.{}]]`\n\n{}.", table.key, table.doc));
+fn table_section<T>(table: &Table<T>, prefix: &str, text: &mut String) {
+    line(text, format_args!("\n### `[[{prefix}{}]]`\n\n{}.", table.key, table.doc));
     if !table.more.is_empty() {
         line(text, format_args!("{}", table.more));
     }
@@ -269,6 +273,9 @@ mod tests {
         for setting in SITE_TABLES.iter().flat_map(|table| table.settings) {
             assert_eq!(setting.task, Task::Table, "{}", setting.key);
         }
+        for setting in LISTENERS.settings {
+            assert_eq!(setting.task, Task::Table, "{}", setting.key);
+        }
         assert_eq!(settings_markdown().matches("| [`").count(), FIRST.len());
     }
 
@@ -289,7 +296,8 @@ mod tests {
                 assert!(text.contains(&format!("| `{}` | {} |", setting.key, setting.form())));
             }
         }
-        let sections = SETTINGS.len() + SITE_SETTINGS.len() + SITE_TABLES.len();
+        assert_eq!(text.matches("\n### `[[listener]]`\n").count(), 1);
+        let sections = SETTINGS.len() + SITE_SETTINGS.len() + SITE_TABLES.len() + 1;
         assert_eq!(text.matches("\n### ").count(), sections);
     }
 }

@@ -24,10 +24,10 @@ mod expand;
 mod experiment;
 mod explain;
 mod file;
-
 mod holding;
 mod kind;
 mod limits;
+mod listeners;
 mod markdown;
 mod mechanisms;
 mod modules;
@@ -53,12 +53,13 @@ mod text;
 mod tls;
 mod typed;
 
-pub use address::admin_address;
+pub use address::{Schemed, admin_address};
 pub use error::{ERRORS_MAX, Origin, SettingError};
 pub use expand::Environment;
 pub use explain::{Change, Explained, Group, explain};
 pub use file::{FILE_BYTES_MAX, parse, read};
 pub use kind::{Kind, Mismatch};
+pub use listeners::{LISTENERS, Listener, Listeners};
 pub use markdown::{experiments_markdown, settings_markdown};
 pub use raw::Raw;
 pub use resolve::{PORT, PORT_TRIES, defaults, resolve, resolve_in};

@@ -5,24 +5,24 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use flyball_arch::registry::DEFAULT;
-use flyball_arch::{AdminAddress, Settings, TicketKeys};
-use flyball_site::hosts::local_names;
+use flyball_arch::{Settings, TicketKeys};
+use flyball_site::hosts::{Hosts, local_names};
 use flyball_site::modules::ModuleSettings;
 use flyball_site::routes::{ERROR_PAGE_BYTES_MAX, RouteSettings};
 use flyball_site::{CertificateSource, SiteSettings};
 use flyball_sys::file;
-use flyball_sys::net::Address;
 use flyball_sys::sandbox::Identity;
 
 use super::error::{ERRORS_MAX, Origin, SettingError};
 use super::expand::{Environment, process_environment};
 use super::file::SITE;
+use super::listeners::{self, LISTENERS, Listeners, Place};
 use super::origins::{Origins, Tables, faults};
 use super::raw::Raw;
 use super::server::SETTINGS;
 use super::site::{SITE_SETTINGS, SITE_TABLES};
 use super::suggest::nearest;
-use super::table::{Setting, find, has_keys_beneath, keys_beneath};
+use super::table::{Setting, Table, find, has_keys_beneath, keys_beneath};
 use super::typed::{Typed, TypedSite, TypedTable, Written};
 use super::{
     access_files, certificates, client_certificates, contradictions, duplicates, moved,
@@ -64,6 +64,7 @@ pub fn resolve_in(
     let mut settings = defaults();
     let origins = resolver.values(&SERVER, &typed.values, &mut settings);
     resolver.architecture(&settings.arch, &origins, arch_names);
+    let places = resolver.listeners(&typed.listeners, &origins, &mut settings);
     shortcuts::listen(typed, &mut settings);
     if let (TicketKeys::File(path), Some(origin)) =
         (&mut settings.tls.tickets, origins.get("tls.tickets"))
@@ -74,12 +75,15 @@ pub fn resolve_in(
     settings.tls.acme.is_written = typed.values.iter().any(is_acme);
     shortcuts::server(typed, &mut settings);
     state::place(&mut settings.tls);
-    resolver.addresses(&settings, &origins);
+    resolver.errors.extend(listeners::faults(&settings, &places, &origins));
     settings.given = origins.keys.iter().map(|(key, origin)| (*key, origin.lead(key))).collect();
     resolver.together(&settings, &origins);
     settings.sandbox.by_file |= typed.file.is_some();
     resolver.user(&settings, &origins);
     settings.sites = resolver.sites(typed, &settings);
+    if resolver.errors.is_empty() {
+        resolver.errors.extend(listeners::faults_of_hosts(&settings, &places));
+    }
     if !settings.sites.iter().any(|site| site.tls.source == CertificateSource::Internal) {
         settings.tls.internal.clear();
     }
@@ -155,22 +159,30 @@ impl Resolver<'_> {
         }
     }
 
-    /// One address cannot be bound twice. Port 0 is a new port each time.
-    fn addresses(&mut self, settings: &Settings, origins: &Origins) {
-        let addresses: Vec<Address> = settings.listen.iter().map(|one| one.address).collect();
-        for (i, address) in addresses.iter().enumerate() {
-            if address.port() != 0 && addresses[..i].contains(address) {
-                let why = format!("{address} is listed twice");
-                self.errors.push(wrong("listen", &address.to_string(), why, origins));
+    /// Adds the addresses of the `[[listener]]` tables to those of `listen`. Returns where each is
+    /// written.
+    fn listeners(
+        &mut self,
+        typed: &[TypedTable],
+        origins: &Origins,
+        settings: &mut Settings,
+    ) -> Vec<Place> {
+        let mut places: Vec<Place> =
+            settings.listen.iter().map(|_| Place::of_listen(origins)).collect();
+        let mut all = Listeners::new();
+        for typed in typed {
+            let origins = self.table(&LISTENERS, "", typed, &mut all);
+            let Some(listener) = all.last() else { continue };
+            match listener.listen(&typed.origin, &origins) {
+                Ok(Some(listen)) => {
+                    settings.listen.push(listen);
+                    places.push(Place::of_table(&typed.origin, &origins));
+                }
+                Ok(None) => {}
+                Err(error) => self.errors.push(error),
             }
         }
-        if let Some(AdminAddress::Tcp(admin)) = &settings.admin
-            && admin.port() != 0
-            && addresses.contains(admin)
-        {
-            let why = format!("{admin} is an address of `listen` too");
-            self.errors.push(wrong("admin", &admin.to_string(), why, origins));
-        }
+        places
     }
 
     /// Values must fit each other and the machine. What whoever starts the server makes, or has the
@@ -234,6 +246,7 @@ impl Resolver<'_> {
         let mut claims: HashMap<String, Origin> = HashMap::new();
         let mut sockets = duplicates::Sockets::new();
         let (mut sites, mut right) = (Vec::new(), Vec::new());
+        let hosts = self.hosts_of(typed, settings);
         for typed_site in typed {
             if self.errors.len() >= ERRORS_MAX {
                 break;
@@ -246,18 +259,20 @@ impl Resolver<'_> {
             self.root_of_site(&site, &typed_site.origin, &origins);
             let origin = origins.get("hosts").unwrap_or(&typed_site.origin);
             self.hosts(&site.hosts, origin, &mut claims);
-            certificates::choose(&mut site, settings);
+            let speaks_tls = listeners::speak_tls(settings, &hosts, sites.len());
+            certificates::choose(&mut site, settings, speaks_tls);
             certificates::place(&mut site.tls, &typed_site.origin, &origins, &tables);
             if self.errors.len() == before {
                 self.errors.extend(certificates::faults(
                     &site,
-                    settings,
+                    (settings, speaks_tls),
                     &typed_site.origin,
                     &origins,
                     &tables,
                 ));
                 let origin = &typed_site.origin;
-                self.errors.extend(client_certificates::faults(&site, settings, origin, &origins));
+                let tls = (settings, speaks_tls);
+                self.errors.extend(client_certificates::faults(&site, tls, origin, &origins));
                 self.errors.extend(faults(&site, &typed_site.origin, &origins, &tables));
                 self.files_of_routes(&site.routes, &typed_site.origin, &origins, &tables);
                 self.fallback(&site, &origins);
@@ -269,7 +284,7 @@ impl Resolver<'_> {
                 self.errors.extend(duplicates::sockets(&site, &tables, &mut sockets));
                 self.errors.extend(contradictions::of_site(&site, &origins));
             }
-            certificates::tell_browsers(&mut site, settings);
+            certificates::tell_browsers(&mut site, speaks_tls);
             if self.errors.len() == before {
                 right.push((sites.len(), &typed_site.origin, origins));
             }
@@ -277,6 +292,20 @@ impl Resolver<'_> {
         }
         self.errors.extend(secret_files::faults(&sites, &right));
         sites
+    }
+
+    /// The sites by host, before anything else of them is known.
+    fn hosts_of(&self, typed: &[TypedSite], settings: &Settings) -> Hosts {
+        let row = find(SITE_SETTINGS, "hosts");
+        let site = |typed: &TypedSite| {
+            let mut site = SiteSettings::default();
+            for written in typed.values.iter().filter(|written| written.key == "hosts") {
+                // What is wrong with them is told with the rest.
+                let _ = row.map(|row| self.value(row, written, &mut site));
+            }
+            site
+        };
+        listeners::hosts(&typed.iter().map(site).collect::<Vec<_>>(), settings)
     }
 
     /// A site has a root, unless nothing of it needs one.
@@ -299,33 +328,41 @@ impl Resolver<'_> {
         }
     }
 
-    /// The tables below a site. A key without a default must be given in each.
+    /// The tables below a site.
     fn tables(&mut self, typed: &[TypedTable], site: &mut SiteSettings) -> Tables {
         let mut tables = Tables::new();
         for typed in typed {
             let Some(known) = SITE_TABLES.iter().find(|known| known.key == typed.key) else {
                 continue;
             };
-            (known.begin)(site);
-            let keys = Keys {
-                table: known.settings,
-                prefix: SITES.prefix,
-                below: known.key,
-                unknown: unknown_key_of_table,
-            };
-            let origins = self.values(&keys, &typed.values, site);
-            let required = known.settings.iter().filter(|setting| setting.default.is_none());
-            for setting in required.filter(|setting| origins.get(setting.key).is_none()) {
-                self.errors.push(SettingError {
-                    key: format!("site.{}.{}", known.key, setting.key),
-                    value: None,
-                    why: format!("is missing: {}", lower_first(setting.doc)),
-                    origin: typed.origin.clone(),
-                });
-            }
+            let origins = self.table(known, SITES.prefix, typed, site);
             tables.push((known.key, typed.origin.clone(), origins));
         }
         tables
+    }
+
+    /// One table of an array. A key without a default must be given in each.
+    fn table<T>(
+        &mut self,
+        known: &'static Table<T>,
+        prefix: &'static str,
+        typed: &TypedTable,
+        target: &mut T,
+    ) -> Origins {
+        (known.begin)(target);
+        let (table, below, unknown) = (known.settings, known.key, unknown_key_of_table);
+        let keys = Keys { table, prefix, below, unknown };
+        let origins = self.values(&keys, &typed.values, target);
+        let required = known.settings.iter().filter(|setting| setting.default.is_none());
+        for setting in required.filter(|setting| origins.get(setting.key).is_none()) {
+            self.errors.push(SettingError {
+                key: format!("{prefix}{below}.{}", setting.key),
+                value: None,
+                why: format!("is missing: {}", lower_first(setting.doc)),
+                origin: typed.origin.clone(),
+            });
+        }
+        origins
     }
 
     fn hosts(&mut self, hosts: &[String], origin: &Origin, claims: &mut HashMap<String, Origin>) {
@@ -524,8 +561,14 @@ fn unknown_server_key(_: &Keys<Settings>, written: &Written) -> Option<String> {
         _ if !keys.is_empty() && matches!(written.raw, Raw::Map(_)) => return None,
         _ if !keys.is_empty() => format!("is a table with the keys {}", keys.join(", ")),
         SITE => "sites are written as [[site]] tables in a file".to_owned(),
+        key if key == LISTENERS.key => {
+            "listeners are written as [[listener]] tables in a file".to_owned()
+        }
         key if key.starts_with("site.") => {
             "the settings of a site are written in its [[site]] table in a file".to_owned()
+        }
+        key if key.split('.').next() == Some(LISTENERS.key) => {
+            "the settings of a listener are written in its [[listener]] table in a file".to_owned()
         }
         key => {
             if let Some(why) = moved::instead(key) {
@@ -533,7 +576,8 @@ fn unknown_server_key(_: &Keys<Settings>, written: &Written) -> Option<String> {
             }
             let keys = SETTINGS.iter().map(|setting| setting.key);
             let tables = keys.clone().filter_map(|key| key.split_once('.')).map(|(table, _)| table);
-            let near = nearest(key, keys).or_else(|| nearest(key, tables.chain([SITE])));
+            let tables = tables.chain([SITE, LISTENERS.key]);
+            let near = nearest(key, keys).or_else(|| nearest(key, tables));
             format!("unknown key{}", did_you_mean(near))
         }
     };
@@ -560,15 +604,19 @@ fn unknown_site_key(_: &Keys<SiteSettings>, written: &Written) -> Option<String>
     Some(why)
 }
 
-fn unknown_key_of_table(keys: &Keys<SiteSettings>, written: &Written) -> Option<String> {
-    let (key, table) = (written.key.as_str(), keys.below);
+fn unknown_key_of_table<T>(keys: &Keys<T>, written: &Written) -> Option<String> {
+    let (key, table, prefix) = (written.key.as_str(), keys.below, keys.prefix);
     let near = nearest(key, keys.table.iter().map(|setting| setting.key));
+    let is_of_site = prefix == SITES.prefix;
     Some(match near {
-        Some(near) => format!("unknown key; did you mean site.{table}.{near}?"),
-        None if find(SITE_SETTINGS, key).is_some() => format!(
+        Some(near) => format!("unknown key; did you mean {prefix}{table}.{near}?"),
+        None if is_of_site && find(SITE_SETTINGS, key).is_some() => format!(
             "unknown key of a {table}; {key} belongs to the site, above its first \
              [[site.{table}]] table"
         ),
+        None if !is_of_site && find(SETTINGS, key).is_some() => {
+            format!("unknown key of a {table}; {key} belongs above the first [[{table}]] table")
+        }
         None => {
             let keys: Vec<&str> = keys.table.iter().map(|setting| setting.key).collect();
             format!("unknown key; a {table} has the keys {}", keys.join(", "))

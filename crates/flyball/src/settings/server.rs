@@ -101,8 +101,9 @@ const ROWS: &[Setting] = &[
         more: "`8080` and `:8080` are all interfaces, IPv6 and IPv4; `127.0.0.1:8080`, \
                `[::1]:8080` and `localhost:8080` are one. With `https://` before it clients speak \
                TLS there: `https://:443`. Write several addresses as a list or \
-               with commas, or repeat the flag. `auto` is 127.0.0.1:8080, or the next free port if \
-               that is taken.",
+               with commas, or repeat the flag. A `[[listener]]` table says more of an address; \
+               those stand beside these. `auto` is none where there is one, else \
+               127.0.0.1:8080, or the next free port if that is taken.",
         ..Setting::ROW
     },
     Setting {

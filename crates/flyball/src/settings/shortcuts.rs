@@ -1,6 +1,6 @@
 //! `flyball serve DIR` with `--https` or `--domain`: a whole HTTPS site in one line.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use flyball_acme::Name;
 use flyball_arch::{Listen, Settings};
@@ -10,10 +10,10 @@ use flyball_site::{CertificateSource, SiteSettings};
 use flyball_sys::process;
 use flyball_sys::sandbox::Identity;
 
-use super::certificates;
 use super::error::{Origin, SettingError};
 use super::resolve::{PORT, PORT_TRIES};
 use super::typed::Typed;
+use super::{certificates, listeners};
 
 /// The port on 127.0.0.1 of `--https`.
 const HTTPS_PORT: u16 = 8443;
@@ -34,15 +34,17 @@ pub(super) fn listen(typed: &Typed, settings: &mut Settings) {
         return;
     }
     if !typed.domains.is_empty() {
-        let everywhere =
-            |(port, tls)| Listen { address: (Ipv6Addr::UNSPECIFIED, port).into(), tls };
+        let everywhere = |(port, tls)| Listen { tls, ..at(Ipv6Addr::UNSPECIFIED, port) };
         settings.listen = PORTS.map(everywhere).to_vec();
         return;
     }
     let port = if typed.is_https { HTTPS_PORT } else { PORT };
-    let address = (Ipv4Addr::LOCALHOST, port).into();
-    settings.listen = vec![Listen { address, tls: typed.is_https }];
+    settings.listen = vec![Listen { tls: typed.is_https, ..at(Ipv4Addr::LOCALHOST, port) }];
     settings.running.port_tries = PORT_TRIES;
+}
+
+fn at(ip: impl Into<IpAddr>, port: u16) -> Listen {
+    SocketAddr::new(ip.into(), port).into()
 }
 
 /// What else follows for the server: who names domains serves the internet, and agrees to the terms
@@ -58,11 +60,13 @@ pub(super) fn site(typed: &Typed, settings: &Settings, site: &mut SiteSettings) 
         site.hosts = typed.domains.iter().map(|name| name.to_ascii_lowercase()).collect();
         site.listing = false;
     }
+    let hosts = listeners::hosts(std::slice::from_ref(site), settings);
+    let speaks_tls = listeners::speak_tls(settings, &hosts, 0);
     match typed.is_https {
         true => site.tls.source = CertificateSource::Internal,
-        false => certificates::choose(site, settings),
+        false => certificates::choose(site, settings, speaks_tls),
     }
-    certificates::tell_browsers(site, settings);
+    certificates::tell_browsers(site, speaks_tls);
 }
 
 /// What is wrong with them, for this site.
@@ -88,7 +92,7 @@ pub(super) fn faults(typed: &Typed, settings: &Settings, site: &SiteSettings) ->
         return faults;
     }
     let name = if typed.is_https { HTTPS } else { DOMAIN };
-    if !settings.listen.iter().any(|listen| listen.tls) {
+    if !settings.speaks_tls() {
         let why = "no address of --listen speaks TLS: write https:// before one";
         faults.push(fault(name, None, why.to_owned()));
     }

@@ -11,6 +11,8 @@ use super::raw::Raw;
 pub struct Typed {
     /// Settings of the server: those of the file, then `--set` and flags in the order given.
     pub values: Vec<Written>,
+    /// The `[[listener]]` tables of the file, in the order of lines.
+    pub listeners: Vec<TypedTable>,
     /// The `[[site]]` tables of the file.
     pub sites: Vec<TypedSite>,
     /// The DIR argument.
@@ -34,7 +36,8 @@ pub struct TypedSite {
     pub origin: Origin,
 }
 
-/// One table of an array of tables below a site, such as `[[site.redirect]]`.
+/// One table of an array of tables: `[[listener]]`, or one below a site such as
+/// `[[site.redirect]]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypedTable {
     /// The key of the array, without that of the site.

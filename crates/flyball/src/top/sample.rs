@@ -90,8 +90,12 @@ impl Look {
     }
 
     pub(super) fn listen(&self) -> String {
-        let listen = self.0["listen"].as_array().into_iter().flatten();
-        listen.filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
+        let listeners = self.0["listeners"].as_array().into_iter().flatten();
+        let shown = |one: &Value| {
+            let scheme = if one["tls"] == true { "https://" } else { "" };
+            Some(format!("{scheme}{}", one["address"].as_str()?))
+        };
+        listeners.filter_map(shown).collect::<Vec<_>>().join(" ")
     }
 
     fn counter(&self, name: &str) -> u64 {

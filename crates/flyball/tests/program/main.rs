@@ -43,6 +43,7 @@ mod https {
     mod certificates;
     mod client_rules;
     mod clients;
+    mod listeners;
     mod one_line;
     mod private_files;
     mod scanner;
@@ -91,6 +92,7 @@ mod settings {
     mod generated_documents;
     mod honoured_by_architectures;
     mod hostile_files;
+    mod listeners;
     mod secret_files;
     mod shown_elsewhere;
     mod table;
@@ -103,6 +105,7 @@ mod supervision {
     mod early_worker_exits;
     mod generations;
     mod isolated_processes;
+    mod listeners;
     mod machine_faults;
     mod master;
     mod reload;

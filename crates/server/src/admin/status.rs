@@ -14,7 +14,7 @@ use super::snapshot::{Process, Snapshot};
 pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
     let Snapshot { totals, drops, .. } = snapshot;
     let accepted = totals.counter(Counter::Accepted);
-    let addresses = snapshot.admin.addresses.iter();
+    let listens = snapshot.admin.listens.iter();
     let length = snapshot.queues.iter().map(|queue| u64::from(queue.length));
     let limit = snapshot.queues.iter().map(|queue| u64::from(queue.limit));
     let status = json!({
@@ -22,7 +22,12 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
         "architecture": snapshot.architecture,
         "generation": snapshot.generation,
         "workers": snapshot.workers,
-        "listen": addresses.map(ToString::to_string).collect::<Vec<_>>(),
+        "listen": listens.clone().map(|one| one.address.to_string()).collect::<Vec<_>>(),
+        "listeners": listens.map(|one| json!({
+            "address": one.address.to_string(),
+            "tls": one.tls,
+            "hosts": one.hosts,
+        })).collect::<Value>(),
         "uptime_ms": snapshot.uptime_ms,
         "started_unix_ms": snapshot.started_unix_ms,
         "accept_limit": snapshot.admin.shared.live().accept_limit().to_string(),

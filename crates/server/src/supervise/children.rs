@@ -385,7 +385,7 @@ impl Master {
             shared: Arc::clone(&self.shared),
             commands,
             hosts: admin::hosts(socket, &self.server.setup.settings),
-            addresses: self.server.addresses(),
+            listens: self.server.listens(),
             listeners: self.server.listening.all(),
             started_ms: self.started_ms,
             master,

@@ -73,9 +73,7 @@ impl Master {
         let (settings, architecture) =
             (&self.server.setup.settings, self.server.setup.architecture);
         let (workers, threads) = (architecture.workers(settings), architecture.threads(settings));
-        if let Some(port) = self.server.listening.tls_port() {
-            self.server.setup.sites.lead_to(port);
-        }
+        self.server.setup.sites.lead_to(self.server.listening.tls_ports());
         let number = self.generation.number + 1;
         let started_ms = clock::monotonic_ms();
         // Until this master is ready, the one before may take over again.

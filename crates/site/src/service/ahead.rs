@@ -29,11 +29,12 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Adds a file, by its name relative to the root of the site that this host names; `fields` are
-    /// those of a request that say what its client accepts.
-    fn push(&mut self, host: &[u8], name: &[u8], fields: &[Field<'_>]) {
+    /// Adds a file, by its name relative to the root of the site that this host names where a
+    /// listener serves the hosts of that number; `fields` are those of a request that say what its
+    /// client accepts.
+    fn push(&mut self, (listener, host): (u16, &[u8]), name: &[u8], fields: &[Field<'_>]) {
         if self.queue.len() < QUEUE_MAX && self.depth < DEPTH_MAX {
-            let request = request(host, name, fields);
+            let request = request((listener, host), name, fields);
             self.queue.extend(request.map(|request| (request, self.depth + 1)));
         }
     }
@@ -111,7 +112,7 @@ impl Service {
     pub(super) fn fetch_objects(&mut self, page: &Request<'_>, names: &[Vec<u8>]) {
         let fields = fields_of(page);
         for name in names {
-            self.ahead.push(page.host(), name, &fields);
+            self.ahead.push((page.listener(), page.host()), name, &fields);
         }
     }
 
@@ -153,7 +154,7 @@ impl Service {
             if self.sites.hosts.choose(host.as_bytes()) == Some(index) {
                 names
                     .iter()
-                    .for_each(|name| self.ahead.push(host.as_bytes(), name.as_bytes(), &[]));
+                    .for_each(|name| self.ahead.push((0, host.as_bytes()), name.as_bytes(), &[]));
             }
         }
     }
@@ -176,10 +177,14 @@ fn fields_of<'a>(page: &Request<'a>) -> Vec<Field<'a>> {
 type Field<'a> = (&'a [u8], &'a [u8]);
 
 /// What a client would send for a file.
-fn request(host: &[u8], name: &[u8], fields: &[Field<'_>]) -> Option<OwnedRequest> {
+fn request(
+    (listener, host): (u16, &[u8]),
+    name: &[u8],
+    fields: &[Field<'_>],
+) -> Option<OwnedRequest> {
     let mut target = Vec::new();
     path::encode_path(name, &mut target);
-    let mut draft = Draft::new(b"GET", &target);
+    let mut draft = Draft::new(b"GET", &target).at(listener);
     if !host.is_empty() {
         draft = draft.field(b"Host", host);
     }
@@ -193,13 +198,13 @@ mod tests {
     #[test]
     fn a_file_is_asked_for_as_a_client_would() {
         let mut ahead = Ahead::default();
-        ahead.push(b"example.org", b"a b/c.png", &[(b"Accept-Encoding", b"br")]);
-        ahead.push(b"", b"d", &[]);
-        ahead.push(b"bad host", b"e", &[]);
+        ahead.push((1, b"example.org"), b"a b/c.png", &[(b"Accept-Encoding", b"br")]);
+        ahead.push((0, b""), b"d", &[]);
+        ahead.push((0, b"bad host"), b"e", &[]);
         let (first, depth) = ahead.pop().unwrap();
         assert_eq!(depth, 1);
         assert_eq!(first.request().path(), b"/a%20b/c.png");
-        assert_eq!(first.request().host(), b"example.org");
+        assert_eq!((first.request().listener(), first.request().host()), (1, &b"example.org"[..]));
         assert_eq!(first.request().value(Name::AcceptEncoding), Some(&b"br"[..]));
         assert_eq!(fields_of(&first.request()), [(&b"Accept-Encoding"[..], &b"br"[..])]);
         assert_eq!(ahead.pop().unwrap().0.request().path(), b"/d");
@@ -210,10 +215,10 @@ mod tests {
     fn the_queue_is_bounded() {
         let mut ahead = Ahead::default();
         for n in 0..2 * QUEUE_MAX {
-            ahead.push(b"a", format!("{n}").as_bytes(), &[]);
+            ahead.push((0, b"a"), format!("{n}").as_bytes(), &[]);
         }
         let mut deep = Ahead { depth: DEPTH_MAX, ..Ahead::default() };
-        deep.push(b"a", b"b", &[]);
+        deep.push((0, b"a"), b"b", &[]);
         assert!(deep.pop().is_none());
         let waiting = std::iter::from_fn(|| ahead.pop()).count();
         assert_eq!(waiting, QUEUE_MAX);

@@ -16,7 +16,7 @@ impl Service {
 
     /// The same, behind fields that are there already.
     fn refuse_with(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
-        let Some(site) = self.sites.hosts.choose(request.host()) else {
+        let Some(site) = self.sites.site_of(request) else {
             return self.refuse_without_site(request, status);
         };
         let body = self.sites.sites[site].add_refusal(request, status, &mut self.fields);
@@ -76,7 +76,7 @@ impl Service {
         if status != Status::NO_CONTENT {
             return self.refuse_with(request, status);
         }
-        if let Some(site) = self.sites.hosts.choose(request.host()) {
+        if let Some(site) = self.sites.site_of(request) {
             self.sites.sites[site].amend(request, "", true, &mut self.fields);
         }
         let body = Body::Empty;

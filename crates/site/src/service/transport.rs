@@ -1,12 +1,13 @@
 //! How sites are asked: in the clear, or over TLS by which policy.
 
-use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+use std::sync::{PoisonError, RwLock};
 
 use bytes::Bytes;
 use flyball_http::{Name, Request, Scheme, Status};
 
 use super::challenges::CHALLENGES;
 use super::{Answer, Lookup, Service, Sites, page_body};
+use crate::hosts::Hosts;
 use crate::pages;
 
 /// The port that `https` means.
@@ -22,8 +23,8 @@ fn is_challenge(path: &[u8]) -> bool {
 /// How sites are asked over TLS; empty where it is not spoken.
 #[derive(Debug, Default)]
 pub(super) struct Transports {
-    /// The port that clients are led to.
-    port: AtomicU16,
+    /// The ports that clients are led to, each with the number of the hosts that are served there.
+    ports: RwLock<Vec<(u16, u16)>>,
     of_sites: Vec<Transport>,
 }
 
@@ -54,9 +55,10 @@ impl Sites {
         self.transports = Transports { of_sites, ..Transports::default() };
     }
 
-    /// The port that clients are led to who come in the clear.
-    pub fn lead_to(&self, port: u16) {
-        self.transports.port.store(port, Relaxed);
+    /// The ports that clients are led to who come in the clear, the first that serves their host:
+    /// each with the number of the hosts that are served there.
+    pub fn lead_to(&self, ports: Vec<(u16, u16)>) {
+        *self.transports.ports.write().unwrap_or_else(PoisonError::into_inner) = ports;
     }
 }
 
@@ -65,15 +67,15 @@ impl Sites {
 pub(super) enum Passage {
     /// It is answered.
     Free,
-    /// It is led to `https`.
-    Redirect,
+    /// It is led to `https`, at this port.
+    Redirect(u16),
     /// It came by a way that does not lead to its site.
     Misdirected,
 }
 
 impl Transports {
-    /// What a request for this site gets.
-    pub(super) fn passage(&self, site: usize, request: &Request<'_>) -> Passage {
+    /// What a request for this site gets, one of `hosts`.
+    pub(super) fn passage(&self, site: usize, request: &Request<'_>, hosts: &Hosts) -> Passage {
         let Some(transport) = self.of_sites.get(site) else { return Passage::Free };
         match (request.scheme(), transport.policy) {
             (Scheme::Https, Some(policy))
@@ -87,21 +89,37 @@ impl Transports {
                 // What answers a challenge may be a fallback or a program: nothing of a site whose
                 // clients show certificates.
                 let is_free = is_challenge(request.path()) && !transport.only_tls;
-                if is_free { Passage::Free } else { Passage::Redirect }
+                let port = if is_free { None } else { self.port_for(request, hosts) };
+                port.map_or(transport.in_clear(), Passage::Redirect)
             }
-            (Scheme::Http, Some(_)) if transport.only_tls => Passage::Misdirected,
-            (Scheme::Http, Some(_)) => Passage::Free,
+            (Scheme::Http, Some(_)) => transport.in_clear(),
         }
+    }
+
+    /// The port where the same is served by TLS: of the same hosts, or else the first that serves
+    /// this one. `None` where it is served in the clear alone.
+    fn port_for(&self, request: &Request<'_>, hosts: &Hosts) -> Option<u16> {
+        let ports = self.ports.read().unwrap_or_else(PoisonError::into_inner);
+        let own = ports.iter().find(|(listener, _)| *listener == request.listener());
+        let serves =
+            |(listener, _): &&(u16, u16)| hosts.choose_at(*listener, request.host()).is_some();
+        own.or_else(|| ports.iter().find(serves)).map(|(_, port)| *port)
+    }
+}
+
+impl Transport {
+    /// What a request in the clear gets that is led nowhere.
+    fn in_clear(&self) -> Passage {
+        if self.only_tls { Passage::Misdirected } else { Passage::Free }
     }
 }
 
 impl Service {
     /// The same address by `https`. The site's own fields are for answers over TLS.
-    pub(super) fn redirect_to_https(&mut self, request: &Request<'_>) -> Lookup<'_> {
+    pub(super) fn redirect_to_https(&mut self, request: &Request<'_>, port: u16) -> Lookup<'_> {
         if request.host().is_empty() {
             return self.refuse(request, Status::MISDIRECTED_REQUEST);
         }
-        let port = self.sites.transports.port.load(Relaxed);
         self.fields.clear();
         self.fields.add_with(Name::Location, |text| {
             text.extend_from_slice(b"https://");
@@ -135,7 +153,15 @@ mod tests {
 
     fn transports(policy: Option<usize>, redirects: bool, only_tls: bool) -> Transports {
         let of_sites = vec![Transport { policy, redirects, only_tls }];
-        Transports { of_sites, ..Transports::default() }
+        Transports { of_sites, ports: RwLock::new(vec![(0, PORT)]) }
+    }
+
+    const PORT: u16 = 8443;
+
+    /// One site of two names.
+    fn hosts() -> Hosts {
+        let hosts = ["a.test", "b.test"].map(str::to_owned).to_vec();
+        Hosts::new(&[crate::SiteSettings { hosts, ..crate::SiteSettings::default() }])
     }
 
     fn passage(all: &Transports, target: &str, scheme: Scheme, policy: Option<usize>) -> Passage {
@@ -144,7 +170,7 @@ mod tests {
         parse_head(text.as_bytes(), &Limits::default(), &mut head).unwrap();
         head.scheme = scheme;
         head.secured = policy.map(|policy| Arc::new(Secured { policy, ..Secured::default() }));
-        all.passage(0, &head.request(text.as_bytes()))
+        all.passage(0, &head.request(text.as_bytes()), &hosts())
     }
 
     #[test]
@@ -162,17 +188,40 @@ mod tests {
     fn in_the_clear_a_site_with_a_certificate_leads_to_https_but_for_challenges() {
         let clear = |all: &Transports, target: &str| passage(all, target, Scheme::Http, None);
         let all = transports(Some(0), true, false);
-        assert_eq!(clear(&all, "/"), Passage::Redirect);
+        assert_eq!(clear(&all, "/"), Passage::Redirect(PORT));
         assert_eq!(clear(&all, "/.well-known/acme-challenge/x"), Passage::Free);
         for elsewhere in ["x", "/../../f.txt", "/%2e%2e/%2e%2e/f.txt", "/a/b", "/a;b"] {
             let target = format!("/.well-known/acme-challenge{elsewhere}");
-            assert_eq!(clear(&all, &target), Passage::Redirect, "{target}");
+            assert_eq!(clear(&all, &target), Passage::Redirect(PORT), "{target}");
         }
         assert_eq!(clear(&transports(Some(0), false, false), "/"), Passage::Free);
         let [leads, refuses] = [true, false].map(|leads| transports(Some(0), leads, true));
         for target in ["/", "/.well-known/acme-challenge/x"] {
-            assert_eq!(clear(&leads, target), Passage::Redirect);
+            assert_eq!(clear(&leads, target), Passage::Redirect(PORT));
             assert_eq!(clear(&refuses, target), Passage::Misdirected);
         }
+    }
+
+    #[test]
+    fn a_client_is_led_to_the_port_of_the_same_hosts_or_to_one_that_serves_its_host() {
+        let mut hosts = hosts();
+        let [a, b] = ["a.test", "b.test"].map(|name| vec![name.to_owned()]);
+        hosts.serve_at(&[&a, &b]);
+        let text = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n".as_bytes();
+        let mut head = Head::default();
+        parse_head(text, &Limits::default(), &mut head).unwrap();
+        let mut led = |ports: &[(u16, u16)], only_tls: bool, at: u16| {
+            let all = transports(Some(0), true, only_tls);
+            *all.ports.write().unwrap() = ports.to_vec();
+            head.listener = at;
+            all.passage(0, &head.request(text), &hosts)
+        };
+        let all = [(2, 1002), (0, 1000), (1, 1001)];
+        assert_eq!(led(&all, false, 0), Passage::Redirect(1000));
+        assert_eq!(led(&all, false, 1), Passage::Redirect(1001));
+        assert_eq!(led(&all[..2], false, 1), Passage::Redirect(1000));
+        // Where it is served in the clear alone, it is led nowhere.
+        assert_eq!(led(&all[..1], false, 0), Passage::Free);
+        assert_eq!(led(&all[..1], true, 0), Passage::Misdirected);
     }
 }

@@ -317,6 +317,8 @@ impl Launch {
 }
 
 fn port_of(url: &str) -> u16 {
+    // Hosts may stand behind it.
+    let url = url.split(' ').next().unwrap_or(url);
     let digits = url.trim_end_matches("status").trim_end_matches('/').rsplit(':').next();
     digits.and_then(|digits| digits.parse().ok()).expect("a port in the URL")
 }

@@ -17,7 +17,7 @@ fn a_rule_about_certificates_that_asks_no_client_for_one_is_refused() {
         format!("[[site]]\nroot = {root:?}\ncertificate = \"none\"\n{line}\n")
     };
     let lone = "asks no client for a certificate without";
-    let never = "no address of `listen` speaks TLS";
+    let never = "speaks TLS, so no client shows a certificate";
     for (is_secure, text, key, why) in [
         (true, own("tls.client-auth = \"required\""), "site.tls.client-auth", lone),
         (true, own(&format!("tls.{of_crl}")), "site.tls.client-crl", lone),

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use flyball::settings::{
-    Kind, Raw, SETTINGS, SITE_SETTINGS, SITE_TABLES, Setting, Typed, defaults, read, resolve_in,
-    settings_markdown,
+    Kind, LISTENERS, Raw, SETTINGS, SITE_SETTINGS, SITE_TABLES, Setting, Typed, defaults, read,
+    resolve_in, settings_markdown,
 };
 use flyball_arch::{
     AcceptLimit, AccessLog, AcmeSettings, AdminAddress, Advice, ClientAddress, ClientSettings,
@@ -40,7 +40,11 @@ fn apply_default<T>(setting: &Setting<T>, target: &mut T) {
 fn all_different() -> Settings {
     Settings {
         arch: "other".into(),
-        listen: vec![Listen { address: ([127, 0, 0, 1], 1).into(), tls: true }],
+        listen: vec![Listen {
+            address: ([127, 0, 0, 1], 1).into(),
+            tls: true,
+            hosts: Vec::new(), // of a table of its own
+        }],
         workers: Some(3),
         cpus: None, // asked of the system, not written
         pin: true,
@@ -443,6 +447,7 @@ fn keys_and_flags_are_unique_and_docs_fit_a_line() {
         assert!(table.settings.iter().all(|setting| keys.insert(setting.key)));
         table.settings.iter().for_each(check_docs);
     }
+    LISTENERS.settings.iter().for_each(check_docs);
 }
 
 fn check_docs<T>(setting: &Setting<T>) {
@@ -524,6 +529,7 @@ fn each_limit_says_for_what_it_holds() {
     let of_site = SITE_SETTINGS.iter().filter(|setting| is_bound(setting.key));
     of_site.for_each(says_for_what_it_holds);
     SITE_TABLES.iter().flat_map(|table| table.settings).for_each(says_for_what_it_holds);
+    LISTENERS.settings.iter().for_each(says_for_what_it_holds);
 }
 
 #[test]
@@ -543,6 +549,11 @@ fn example() -> Typed {
 #[test]
 fn the_example_file_is_right_and_holds_every_setting() {
     let typed = example();
+    let listeners = typed.listeners.iter().flat_map(|typed| &typed.values);
+    let listeners: Vec<&str> = listeners.map(|written| written.key.as_str()).collect();
+    for setting in LISTENERS.settings {
+        assert!(listeners.contains(&setting.key), "listener.{}", setting.key);
+    }
     let written: Vec<&str> = typed.values.iter().map(|written| written.key.as_str()).collect();
     for setting in SETTINGS {
         let is_there = written.contains(&setting.key);

@@ -1,0 +1,214 @@
+//! `[[listener]]`: addresses to listen on, each with what else is said of it. They stand beside
+//! those of `listen`, which says the same in short.
+
+use flyball_arch::{AdminAddress, Listen, Settings};
+use flyball_site::SiteSettings;
+use flyball_site::hosts::Hosts;
+use flyball_sys::net::Address;
+
+use super::address::Schemed;
+use super::error::{Origin, SettingError};
+use super::kind::Kind;
+use super::origins::Origins;
+use super::table::{Setting, Table, Word};
+use super::text::is_host;
+
+/// The key of addresses in short.
+pub(super) const LISTEN: &str = "listen";
+
+/// What was written in the `[[listener]]` tables, one for each.
+pub type Listeners = Vec<Listener>;
+
+/// What was written in one `[[listener]]` table.
+#[derive(Debug, Default)]
+pub struct Listener {
+    at: Option<Schemed>,
+    /// `None` where the scheme of the address says it.
+    tls: Option<bool>,
+    hosts: Vec<String>,
+}
+
+/// The `[[listener]]` tables.
+pub static LISTENERS: Table<Listeners> = Table {
+    key: "listener",
+    doc: "Addresses to listen on, beside those of `listen`",
+    more: "Each table is one address. The same address cannot be in `listen` too.",
+    begin: |all| all.push(Listener::default()),
+    settings: &[
+        Setting {
+            key: "address",
+            kind: Kind::Address { set: |all, at| last(all).at = Some(at) },
+            doc: "The address, in the forms of `listen`",
+            ..Setting::ROW
+        },
+        Setting {
+            key: "tls",
+            kind: Kind::Switch { set: |all, on| last(all).tls = Some(on) },
+            word: Some(Word { name: "auto", set: |all| last(all).tls = None }),
+            default: Some("auto"),
+            doc: "Whether clients speak TLS there",
+            more: "`auto` goes by the address: with `https://` before it they do.",
+            ..Setting::ROW
+        },
+        Setting {
+            key: "hosts",
+            kind: Kind::Texts {
+                form: "a host such as example.org, *.example.org, [::1] or *",
+                empty: false,
+                valid: is_host,
+                set: |all, hosts| {
+                    // All of them are no list.
+                    let is_all = hosts.iter().any(|host| host == "*");
+                    let hosts = if is_all { Vec::new() } else { hosts };
+                    last(all).hosts = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+                },
+            },
+            default: Some("*"),
+            doc: "Hosts that are served there, as sites have them",
+            more: "A request for another host is answered by 421, and over TLS its name is one \
+                   that no site has (`tls.unknown-name`). A request that names no host is for the \
+                   site of the first, and so is the certificate of a client that asks for no name. \
+                   Some site must answer to each. `*` is all hosts.",
+            source: "RFC 9110 section 7.4",
+            ..Setting::ROW
+        },
+    ],
+};
+
+/// The table that was begun last.
+fn last(all: &mut Listeners) -> &mut Listener {
+    if all.is_empty() {
+        all.push(Listener::default());
+    }
+    all.last_mut().expect("there is one")
+}
+
+/// Where addresses are written.
+pub(super) struct Place {
+    key: &'static str,
+    origin: Origin,
+    /// Where the hosts are that are served there.
+    hosts: Origin,
+}
+
+impl Place {
+    /// In `listen`.
+    pub(super) fn of_listen(origins: &Origins) -> Place {
+        let origin = origins.get(LISTEN).cloned().unwrap_or(Origin::Default);
+        Place { key: LISTEN, hosts: origin.clone(), origin }
+    }
+
+    /// In a `[[listener]]` table that begins at `table`.
+    pub(super) fn of_table(table: &Origin, origins: &Origins) -> Place {
+        let origin = origins.get("address").unwrap_or(table).clone();
+        Place {
+            key: "listener.address",
+            origin,
+            hosts: origins.get("hosts").unwrap_or(table).clone(),
+        }
+    }
+
+    fn error(&self, address: Address, why: String) -> SettingError {
+        let (key, value) = (self.key.to_owned(), Some(address.to_string()));
+        SettingError { key, value, why, origin: self.origin.clone() }
+    }
+}
+
+impl Listener {
+    /// The address and what is spoken there; `None` where no address was given, which is told
+    /// elsewhere.
+    ///
+    /// # Errors
+    /// That the two contradict each other; `table` is where it begins.
+    pub(super) fn listen(
+        &self,
+        table: &Origin,
+        origins: &Origins,
+    ) -> Result<Option<Listen>, SettingError> {
+        let Some(Schemed { tls, address }) = self.at else { return Ok(None) };
+        if let (Some(scheme), Some(said)) = (tls, self.tls)
+            && scheme != said
+        {
+            let scheme = if scheme { "https" } else { "http" };
+            return Err(SettingError {
+                key: "listener.tls".to_owned(),
+                value: Some(said.to_string()),
+                why: format!("is {said}, but the address has {scheme}:// before it"),
+                origin: origins.get("tls").unwrap_or(table).clone(),
+            });
+        }
+        let (tls, hosts) = (self.tls.or(tls).unwrap_or(false), self.hosts.clone());
+        Ok(Some(Listen { address, tls, hosts }))
+    }
+}
+
+/// Addresses that are written twice, the places of all being given: one cannot be bound twice.
+/// Port 0 is a new port each time.
+pub(super) fn faults(
+    settings: &Settings,
+    places: &[Place],
+    origins: &Origins,
+) -> Vec<SettingError> {
+    let mut faults = Vec::new();
+    let all: Vec<(Address, &Place)> =
+        settings.listen.iter().map(|listen| listen.address).zip(places).collect();
+    for (at, (address, place)) in all.iter().enumerate() {
+        let known = all[..at].iter().find(|(known, _)| known == address && address.port() != 0);
+        let Some((_, first)) = known else { continue };
+        let why = match first.key == LISTEN && place.key == LISTEN {
+            true => format!("{address} is listed twice"),
+            false => {
+                format!("{address} is listened on already, by {} at {}", first.key, first.origin)
+            }
+        };
+        faults.push(place.error(*address, why));
+    }
+    if let Some(AdminAddress::Tcp(admin)) = &settings.admin
+        && let Some((_, place)) =
+            all.iter().find(|(address, _)| address == admin && admin.port() != 0)
+    {
+        let origin = origins.get("admin").cloned().unwrap_or(Origin::Default);
+        let why = format!("{admin} is an address of `{}` too", place.key);
+        let (key, value) = ("admin".to_owned(), Some(admin.to_string()));
+        faults.push(SettingError { key, value, why, origin });
+    }
+    faults
+}
+
+/// Sites by host, with what listeners serve of them.
+pub(super) fn hosts(sites: &[SiteSettings], settings: &Settings) -> Hosts {
+    let mut hosts = Hosts::new(sites);
+    hosts.serve_at(&settings.lists_of_hosts());
+    hosts
+}
+
+/// Whether clients speak TLS where a site is served.
+pub(super) fn speak_tls(settings: &Settings, hosts: &Hosts, site: usize) -> bool {
+    settings.listen.iter().filter(|listen| listen.tls).any(|listen| {
+        let served = hosts.sites_at(settings.number_of_hosts(listen));
+        served.is_none_or(|sites| sites.contains(&site))
+    })
+}
+
+/// Hosts of listeners that no site answers to, or by TLS none with a certificate; the sites are
+/// known.
+pub(super) fn faults_of_hosts(settings: &Settings, places: &[Place]) -> Vec<SettingError> {
+    let hosts = hosts(&settings.sites, settings);
+    let mut faults = Vec::new();
+    for (listen, place) in settings.listen.iter().zip(places) {
+        let mut error = |host: Option<&String>, why: String| {
+            let (key, value) = ("listener.hosts".to_owned(), host.cloned());
+            faults.push(SettingError { key, value, why, origin: place.hosts.clone() });
+        };
+        for host in listen.hosts.iter().filter(|host| hosts.answer_to(host).is_empty()) {
+            error(Some(host), format!("no site answers to {host}"));
+        }
+        let served = hosts.sites_at(settings.number_of_hosts(listen)).unwrap_or_default();
+        let has_certificate = |site: &usize| settings.sites[*site].tls.has_certificate();
+        if listen.tls && !served.is_empty() && !served.iter().any(has_certificate) {
+            let why = "clients speak TLS there, and no site of these hosts has a certificate";
+            error(None, why.to_owned());
+        }
+    }
+    faults
+}

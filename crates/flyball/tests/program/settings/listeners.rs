@@ -1,0 +1,133 @@
+//! What a `[[listener]]` table may say, and what is said about a wrong one.
+
+use flyball_testkit::binary;
+use std::process::Command;
+
+use super::file::{SITE, errors, settings};
+
+/// The addresses of these lines, with what is spoken there.
+fn listens(lines: &str) -> Vec<String> {
+    let settings = settings(&format!("{lines}{SITE}certificate = \"none\"\n"));
+    settings.listen.iter().map(ToString::to_string).collect()
+}
+
+fn listener(lines: &str) -> String {
+    format!("\n[[listener]]\n{lines}\n")
+}
+
+#[test]
+fn listeners_stand_beside_the_addresses_in_short() {
+    let tables = listener("address = 81") + &listener("address = \"https://127.0.0.1:443\"");
+    assert_eq!(listens(&tables), ["[::]:81", "https://127.0.0.1:443"]);
+    let both = format!("listen = [80, \"https://:443\"]{tables}");
+    let all = ["[::]:80", "https://[::]:443", "[::]:81", "https://127.0.0.1:443"];
+    assert_eq!(listens(&both), all);
+    // Nothing is listened on that is not written.
+    assert_eq!(listens(&format!("listen = \"auto\"{}", listener("address = 81"))), ["[::]:81"]);
+    assert_eq!(listens("listen = \"auto\""), ["127.0.0.1:8080"]);
+}
+
+#[test]
+fn what_is_spoken_is_said_by_the_scheme_or_by_tls_in_any_order() {
+    for (lines, shown) in [
+        ("address = \":1\"\ntls = true", "https://[::]:1"),
+        ("tls = true\naddress = \":1\"", "https://[::]:1"),
+        ("tls = \"auto\"\naddress = \"https://:1\"", "https://[::]:1"),
+        ("tls = true\naddress = \"https://:1\"", "https://[::]:1"),
+        ("tls = false\naddress = \"http://:1\"", "[::]:1"),
+        ("address = \":1\"\ntls = false", "[::]:1"),
+    ] {
+        assert_eq!(listens(&listener(lines)), [shown], "{lines}");
+    }
+    for (said, scheme) in [(true, "http"), (false, "https")] {
+        let lines = listener(&format!("address = \"{scheme}://:1\"\ntls = {said}"));
+        let why = format!(
+            "flyball.toml:4: listener.tls: is {said}, but the address has {scheme}:// before it"
+        );
+        assert_eq!(errors(&format!("{lines}{SITE}")), [why]);
+    }
+}
+
+#[test]
+fn an_address_that_is_written_twice_names_both_places() {
+    let all = |lines: &str| errors(&format!("{lines}{SITE}certificate = \"none\"\n"));
+    let table = listener("address = \"127.0.0.1:80\"");
+    assert_eq!(
+        all(&format!("listen = [\"127.0.0.1:80\"]\n{table}")),
+        ["flyball.toml:4: listener.address: 127.0.0.1:80 is listened on already, by listen at \
+          flyball.toml:1"]
+    );
+    assert_eq!(
+        all(&format!("{table}{}", listener("tls = true\naddress = \"127.0.0.1:80\""))),
+        ["flyball.toml:7: listener.address: 127.0.0.1:80 is listened on already, by \
+          listener.address at flyball.toml:3"]
+    );
+    assert_eq!(
+        all(&format!("admin = \"127.0.0.1:80\"\n{table}")),
+        ["flyball.toml:1: admin: 127.0.0.1:80 is an address of `listener.address` too"]
+    );
+    assert_eq!(listens(&(listener("address = 0") + &listener("address = 0"))).len(), 2);
+}
+
+#[test]
+fn a_table_has_an_address_and_no_other_keys() {
+    let all = |lines: &str| errors(&format!("{lines}{SITE}"));
+    assert_eq!(
+        all(&listener("tls = true")),
+        ["flyball.toml:2: listener.address: is missing: the address, in the forms of `listen`"]
+    );
+    for (lines, why) in [
+        ("adress = 80", "listener.adress: unknown key; did you mean listener.address?"),
+        (
+            "drain = \"5s\"",
+            "listener.drain: unknown key of a listener; drain belongs above the first \
+             [[listener]] table",
+        ),
+        ("tls = 3", "listener.tls: expected true or false, or auto, found 3"),
+    ] {
+        let found = all(&listener(&format!("address = 81\n{lines}")));
+        assert_eq!(found, [format!("flyball.toml:4: {why}")], "{lines}");
+    }
+    let found = all(&listener("address = [80, 81]"));
+    assert!(found[0].starts_with("flyball.toml:3: listener.address: expected an address such as"));
+}
+
+#[test]
+fn listeners_are_written_as_tables_of_a_file() {
+    let all = |lines: &str| errors(&format!("{lines}{SITE}"));
+    assert_eq!(
+        all("listener = 80"),
+        ["flyball.toml:1: listener: listeners are written as [[listener]] tables in a file"]
+    );
+    assert_eq!(
+        all("[listener]\naddress = 80"),
+        ["flyball.toml:1: listener: listeners are written as [[listener]] tables in a file"]
+    );
+    assert_eq!(
+        all("[[listners]]\naddress = 80"),
+        ["flyball.toml:1: listners: unknown key; did you mean listener?"]
+    );
+}
+
+#[test]
+fn a_listener_is_explained_with_its_place() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("flyball.toml");
+    let site = "[[site]]\nroot = \".\"\ncertificate = \"none\"\n";
+    std::fs::write(&path, format!("\n[[listener]]\naddress = \"https://:443\"\n{site}"))
+        .expect("it is written");
+    let explain = |words: &[&str]| {
+        let mut command = Command::new(binary());
+        let output = command.args(["explain", "--config"]).arg(&path).args(words).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let file = path.display();
+    let text = explain(&["listener"]);
+    assert!(text.contains(&format!("[[listener]], {file}:2\n")), "{text}");
+    assert!(text.contains("https://:443") && text.contains(&format!("{file}:3")), "{text}");
+    assert!(!text.contains("site"), "{text}");
+    let text = explain(&["listener.tls"]);
+    assert!(text.contains("tls") && !text.contains("address"), "{text}");
+}

@@ -1,0 +1,175 @@
+//! Addresses of `[[listener]]` tables: served, told, and changed by a reload and by an upgrade.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::common::{
+    Launch, Server, Site, architectures, copy_program, is_running, last_get, refused, signal, text,
+    told, wait_for, within,
+};
+use flyball_testkit::{Client, Identity, free_address};
+use tempfile::TempDir;
+
+/// Architectures with listening sockets of their own: one for all, one for each worker, shared by
+/// processes, watched by a ring.
+const KINDS: [&str; 4] = ["sped", "n-copy", "mp", "uring"];
+
+/// A server of listeners, started from a program and a file of its own.
+struct Listening {
+    site: Site,
+    directory: TempDir,
+    server: Server,
+}
+
+impl Listening {
+    fn start(arch: &str, listeners: &str) -> Listening {
+        let site = Site::with(&[("small.txt", &[b'x'; 1024])]);
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let file = within(&directory, "certificate.pem");
+        let Identity { chain, key, .. } = Identity::shared();
+        std::fs::write(&file, format!("{chain}{key}")).expect("the file is written");
+        let mode = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&file, mode).expect("and hidden");
+        let program = within(&directory, "flyball");
+        copy_program(&program);
+        write(&directory, &site, arch, listeners);
+        let config = within(&directory, "flyball.toml");
+        let server = Launch::program(&[program.into()]).args(&["--config", text(&config)]).start();
+        Listening { site, directory, server }
+    }
+
+    fn socket(&self) -> PathBuf {
+        within(&self.directory, "admin")
+    }
+
+    fn reload(&self, arch: &str, listeners: &str) {
+        write(&self.directory, &self.site, arch, listeners);
+        told(&self.socket(), &["reload"]);
+    }
+
+    #[track_caller]
+    fn status(&self) -> serde_json::Value {
+        serde_json::from_str(&told(&self.socket(), &["status"])).expect("the status is JSON")
+    }
+}
+
+/// Ends a server that took the place of the first, with the test.
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let pid = std::fs::read_to_string(within(&self.directory, "pid")).unwrap_or_default();
+        if let Ok(pid) = pid.trim().parse::<u32>()
+            && pid != self.server.master()
+        {
+            signal(pid, "TERM");
+            wait_for("it ends", || (!is_running(pid)).then_some(()));
+        }
+    }
+}
+
+fn write(directory: &TempDir, site: &Site, arch: &str, listeners: &str) {
+    let path = |name: &str| within(directory, name);
+    let lines = format!(
+        "arch = {arch:?}\nworkers = 2\nadmin = \"unix:{}\"\npid-file = {:?}\n\
+         tls.redirect-http = false\n{listeners}\n[[site]]\nroot = {:?}\ncertificate = {:?}\n",
+        text(&path("admin")),
+        path("pid"),
+        site.path(),
+        path("certificate.pem")
+    );
+    std::fs::write(path("flyball.toml"), lines).expect("the file is written");
+}
+
+/// A `[[listener]]` table.
+fn listener(address: SocketAddr, lines: &str) -> String {
+    format!("[[listener]]\naddress = \"{address}\"\n{lines}\n")
+}
+
+#[track_caller]
+fn answers(address: SocketAddr, is_secure: bool) {
+    let client = Client::connect(address);
+    let mut client = if is_secure { client.secure() } else { client };
+    assert_eq!(client.ask(last_get("/small.txt")).status(), 200, "{address}");
+}
+
+fn is_refused(address: SocketAddr) -> bool {
+    let refused = std::io::ErrorKind::ConnectionRefused;
+    std::net::TcpStream::connect(address).is_err_and(|error| error.kind() == refused)
+}
+
+#[test]
+fn listeners_come_go_and_change_by_a_reload() {
+    for arch in KINDS.into_iter().filter(|kind| architectures().contains(kind)) {
+        let (first, second, third) = (free_address(), free_address(), free_address());
+        let short = format!("listen = [\"{first}\"]\n");
+        let listening = Listening::start(arch, &(short.clone() + &listener(second, "tls = true")));
+        answers(first, false);
+        answers(second, true);
+        let listeners = listening.status()["listeners"].clone();
+        assert_eq!(listeners[0]["address"], first.to_string(), "{arch}");
+        assert_eq!(listeners[1]["address"], second.to_string(), "{arch}");
+        assert_eq!((&listeners[0]["tls"], &listeners[1]["tls"]), (&false.into(), &true.into()));
+        // One comes, and one speaks something else.
+        listening.reload(arch, &(listener(second, "") + &listener(third, "tls = true")));
+        assert!(is_refused(first), "{arch}");
+        answers(second, false);
+        answers(third, true);
+        // What is wrong changes nothing.
+        write(
+            &listening.directory,
+            &listening.site,
+            arch,
+            &(listener(second, "") + &listener(second, "")),
+        );
+        let said = refused(&listening.socket(), &["reload"]);
+        assert!(said.contains("is listened on already"), "{arch}: {said}");
+        answers(second, false);
+        answers(third, true);
+    }
+}
+
+#[test]
+fn an_upgrade_hands_listeners_over() {
+    for arch in KINDS.into_iter().filter(|kind| architectures().contains(kind)) {
+        let (first, second) = (free_address(), free_address());
+        let listeners = listener(first, "") + &listener(second, "tls = true");
+        let mut listening = Listening::start(arch, &listeners);
+        answers(second, true);
+        let said = told(&listening.socket(), &["upgrade"]);
+        assert!(said.ends_with(" has taken over\n"), "{arch}: {said}");
+        answers(first, false);
+        answers(second, true);
+        assert!(listening.server.ended().success(), "{arch}");
+        assert_eq!(listening.status()["listeners"][1]["tls"], true, "{arch}");
+    }
+}
+
+/// The shell gives the sockets the numbers that systemd would, and its own process id.
+#[test]
+fn a_listener_takes_the_socket_that_was_handed_over_for_its_address() {
+    let site = Site::with(&[("small.txt", b"small")]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = socket.local_addr().expect("it is bound");
+    let config = within(&directory, "flyball.toml");
+    let lines =
+        format!("arch = \"sped\"\n{}[[site]]\nroot = {:?}\n", listener(address, ""), site.path());
+    std::fs::write(&config, lines).expect("the file is written");
+    let mut child = handed_over(&config, &socket);
+    for _ in 0..3 {
+        answers(address, false);
+    }
+    signal(child.id(), "TERM");
+    assert!(wait_for("the end", || child.try_wait().expect("a child")).success());
+}
+
+fn handed_over(config: &Path, socket: &std::net::TcpListener) -> std::process::Child {
+    let script = "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web \
+                  exec \"$0\" serve --config \"$1\"";
+    std::process::Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_flyball"), text(config)])
+        .stdin(std::os::fd::OwnedFd::from(socket.try_clone().expect("a copy")))
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("sh runs")
+}
