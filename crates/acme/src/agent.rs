@@ -128,7 +128,8 @@ impl Agent {
         storage: Storage,
         channel: Channel,
     ) -> Agent {
-        let entries = names.into_iter().map(|names| Entry::new(names, &storage)).collect();
+        let by = configuration.number();
+        let entries = names.into_iter().map(|names| Entry::new(names, by, &storage)).collect();
         Agent {
             configuration,
             storage,
@@ -448,10 +449,8 @@ impl Agent {
         let asked = self.asked.filter(|_| matches!(fault, Fault::Away(_)));
         let entry = &mut self.entries[at];
         entry.failed(now, fault, asked);
-        // Where it cannot be written, it is known until the agent ends.
-        let failures = &entry.schedule.failures;
-        let _ = self.storage.put(Shelf::Failures, &entry.stem, failures);
-        let wait = failures.until(now).saturating_sub(now);
+        entry.note(&self.storage);
+        let wait = entry.schedule.failures.until(now).saturating_sub(now);
         let (title, why) = (entry.title(), fault.why());
         let ends =
             match entry.held().map(|pair| pair.leaf().not_after_s.saturating_sub(now) / 3_600) {

@@ -1,6 +1,7 @@
 //! What the agent is told to do: all of it comes with one message.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -157,6 +158,14 @@ fn url(written: &str) -> &str {
 }
 
 impl Configuration {
+    /// A number of all that decides whether an order succeeds: another one of another content.
+    pub(crate) fn number(&self) -> u64 {
+        let ways = (&self.authorities, &self.email, &self.challenges, &self.dns_hook);
+        let mut hasher = DefaultHasher::new();
+        serde_json::to_string(&ways).unwrap_or_default().hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// The names of each certificate, in one form, if all of it can be done.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! An authority of one machine, for names that no other may vouch for: `localhost`, and addresses
 //! that the internet does not reach. A client that trusts it does so for these alone (RFC 5280,
-//! section 4.2.1.10).
+//! section 4.2.1.10), and for servers alone (section 4.2.1.12).
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -155,14 +155,19 @@ fn params(name: &str, now_s: u64) -> CertificateParams {
     let networks = NETWORKS.into_iter().map(|(address, prefix)| {
         GeneralSubtree::IpAddress(CidrSubnet::from_addr_prefix(address, prefix))
     });
-    let localhost = GeneralSubtree::DnsName(LOCALHOST.to_owned());
+    // What has no such name is not bound by constraints on others: mail has one of its own.
+    let localhost = [
+        GeneralSubtree::DnsName(LOCALHOST.to_owned()),
+        GeneralSubtree::Rfc822Name(LOCALHOST.to_owned()),
+    ];
     let mut params = CertificateParams::default();
     params.distinguished_name = named(name);
     hold(&mut params, now_s, now_s + AUTHORITY_S);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     params.name_constraints = Some(NameConstraints {
-        permitted_subtrees: networks.chain([localhost]).collect(),
+        permitted_subtrees: networks.chain(localhost).collect(),
         excluded_subtrees: Vec::new(),
     });
     params

@@ -1,5 +1,7 @@
 //! One certificate that the agent keeps: its names, the pair that is there, and what is due.
 
+use serde::{Deserialize, Serialize};
+
 use crate::agent::fault::Fault;
 use crate::agent::ladder::Failures;
 use crate::agent::pair::Pair;
@@ -10,6 +12,19 @@ use crate::files::stem;
 use crate::messages::{FromAgent, Status};
 use crate::names::Name;
 
+/// What the storage has of an order that failed.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Known {
+    #[serde(flatten)]
+    failures: Failures,
+    /// Why the last one has.
+    #[serde(default)]
+    why: Option<String>,
+    /// By which configuration: another is tried at once.
+    #[serde(default)]
+    by: Option<u64>,
+}
+
 /// A certificate, there or to be ordered.
 pub(crate) struct Entry {
     pub(crate) names: Vec<Name>,
@@ -17,6 +32,8 @@ pub(crate) struct Entry {
     pub(crate) stem: String,
     pub(crate) schedule: Schedule,
     held: Option<Pair>,
+    /// The number of the configuration.
+    by: u64,
     error: Option<String>,
     /// What the master knows.
     told: Option<Status>,
@@ -24,21 +41,31 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// What failed before is in the storage; a pair is only seen by [`look`](Entry::look).
-    pub(crate) fn new(names: Vec<Name>, storage: &Storage) -> Entry {
+    pub(crate) fn new(names: Vec<Name>, by: u64, storage: &Storage) -> Entry {
         let stem = names.first().map(stem).unwrap_or_default();
         let schedule = Schedule::default();
-        let mut entry = Entry { names, stem, schedule, held: None, error: None, told: None };
+        let mut entry = Entry { names, stem, schedule, held: None, by, error: None, told: None };
         entry.recall(storage);
         entry
     }
 
     /// Takes over what another agent knows of failures, where that is more.
     pub(crate) fn recall(&mut self, storage: &Storage) {
-        let failures = storage.get::<Failures>(Shelf::Failures, &self.stem).ok().flatten();
-        let known = &mut self.schedule.failures;
-        if let Some(failures) = failures.filter(|failures| failures.count > known.count) {
-            *known = failures;
+        let known = storage.get::<Known>(Shelf::Failures, &self.stem).ok().flatten();
+        let own = &mut self.schedule.failures;
+        let is_more = |known: &Known| {
+            known.failures.count > own.count && known.by.is_none_or(|by| by == self.by)
+        };
+        if let Some(known) = known.filter(is_more) {
+            (*own, self.error) = (known.failures, known.why);
         }
+    }
+
+    /// Writes down what failed. Where that cannot be, it is known until the agent ends.
+    pub(crate) fn note(&self, storage: &Storage) {
+        let (failures, why) = (self.schedule.failures, self.error.clone());
+        let known = Known { failures, why, by: Some(self.by) };
+        let _ = storage.put(Shelf::Failures, &self.stem, &known);
     }
 
     /// The pair that is in the storage.

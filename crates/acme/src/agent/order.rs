@@ -25,8 +25,9 @@ use crate::agent::time;
 use crate::configuration::Kind;
 use crate::names::Name;
 
-/// For one try of an order, from its first look to its certificate.
-const ORDER_MS_MAX: u64 = 600_000;
+/// For one try of an order, from its first look to its certificate: others wait meanwhile. The next
+/// try goes on with it.
+const ORDER_MS_MAX: u64 = 120_000;
 
 /// Between two looks at an order, where the authority does not say: the first, and the longest.
 const LOOK_FIRST: Duration = Duration::from_millis(250);

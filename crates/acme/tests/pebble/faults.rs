@@ -148,6 +148,24 @@ fn a_certificate_for_which_there_was_no_room_is_not_ordered_again() {
     assert_eq!(authority.issued(), 1);
 }
 
+/// The wait is that of what has failed; what was mended is tried at once.
+#[test]
+fn after_a_failure_a_restart_waits_and_says_why_and_another_configuration_is_tried_at_once() {
+    let responder = Responder::start();
+    let Some(authority) = authority::start(&responder, Ways::default()) else { return };
+    let storage = tempfile::tempdir().unwrap();
+    let mut wrong = configuration(&authority, storage.path(), &[&["a.test"]]);
+    let right = wrong.clone();
+    wrong["authorities"][0]["directory"] = json!(directory_at(free_address()));
+    for _ in 0..2 {
+        let agent = Agent::start(&responder, &wrong);
+        let status = agent.status(|status| status.failures == 1);
+        assert!(status.error.is_some(), "{status:?}");
+        assert_eq!(agent.leave(), Some(0));
+    }
+    Agent::start(&responder, &right).certificate();
+}
+
 /// An order was forgotten, and what it would bring is older than what is there.
 #[test]
 fn an_order_that_is_older_than_the_certificate_is_not_gone_on_with() {

@@ -692,12 +692,9 @@ fn access_is_read_with_its_paths() {
     let paths: Vec<_> = access.rules.iter().map(|rule| rule.path.as_deref()).collect();
     assert_eq!(paths, [Some("/a"), Some("/b")]);
     assert!(access.rules[0].admission.is_open() && !access.rules[1].admission.is_open());
-    // It would fit nothing: a path that ends so is written with %20.
-    for table in ["access]]\n", "return]]\nstatus = 403\n"] {
-        for path in ["/a ", "/a\\t", "/a\u{a0}"] {
-            let found = errors(&format!("{SITE}[[site.{table}path = \"{path}\"\n"));
-            assert!(found.len() == 1 && found[0].contains("an absolute path"), "{found:?}");
-        }
+    for (table, path) in [("access", "/a "), ("access", "/a\u{a0}"), ("return", "/a\\t")] {
+        let found = errors(&format!("{SITE}[[site.{table}]]\npath = \"{path}\"\n"));
+        assert!(found[0].contains("an absolute path"), "{found:?}");
     }
 }
 
