@@ -14,7 +14,6 @@ use rustls::client::{
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::time_provider::TimeProvider;
-use rustls::unbuffered::{ConnectionState, UnbufferedStatus};
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, HandshakeKind, NamedGroup, ProtocolVersion,
     RootCertStore, SignatureScheme,
@@ -24,17 +23,10 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use crate::config::HTTP_1_1;
 use crate::failure::Failure;
-use crate::session::{
-    Carry, OVERHEAD, Opened, PLAIN_BYTES_MAX, RECORD_BYTES_MAX, State, encode, protect, read,
-    record_len,
-};
+use crate::records::{Opened, Records, State};
 
 /// Most tickets that are kept for connections to come; the oldest are forgotten.
 const TICKETS_MAX: usize = 4096;
-
-/// Most bytes of a handshake that wait for the rest of their message: a chain of certificates may
-/// be longer than a record.
-const HANDSHAKE_BYTES_MAX: usize = 3 * RECORD_BYTES_MAX;
 
 /// Whose certificates a client accepts.
 #[derive(Clone, Debug)]
@@ -112,17 +104,10 @@ impl Client {
     /// When the configuration contradicts itself.
     pub fn begin(&self, may_resume: bool, wire: &mut Vec<u8>) -> Result<ClientSession, String> {
         let config = Arc::clone(if may_resume { &self.resuming } else { &self.full });
-        let connection = UnbufferedClientConnection::new(config, self.name.clone())
+        let side = UnbufferedClientConnection::new(config, self.name.clone())
             .map_err(|error| error.to_string())?;
-        let mut session = ClientSession {
-            connection,
-            carry: Carry::default(),
-            state: State::Handshake,
-            has_more: false,
-            has_closed: false,
-            error: None,
-        };
-        session.process(&mut [], &mut [], wire);
+        let mut session = ClientSession { records: Records::new(side), error: None };
+        session.open(&mut [], &mut [], wire);
         Ok(session)
     }
 }
@@ -304,13 +289,7 @@ impl ClientSessionStore for KeptOnly {
 
 /// The client's side of one connection.
 pub struct ClientSession {
-    connection: UnbufferedClientConnection,
-    /// Plain text that has been opened and had no room.
-    carry: Carry,
-    state: State,
-    /// There may be more to open: what was not used is not an incomplete record.
-    has_more: bool,
-    has_closed: bool,
+    records: Records<UnbufferedClientConnection>,
     /// Why it cannot go on.
     error: Option<Error>,
 }
@@ -318,142 +297,36 @@ pub struct ClientSession {
 impl ClientSession {
     /// Opens what is whole in `cipher`, as [`Session::open`](crate::Session::open) does.
     pub fn open(&mut self, cipher: &mut [u8], plain: &mut [u8], wire: &mut Vec<u8>) -> Opened {
-        let put = self.carry.pour(plain);
-        let (used, opened) = match self.state {
-            State::Handshake | State::Open if !self.carry.is_empty() => (0, 0),
-            State::Handshake | State::Open => self.process(cipher, &mut plain[put..], wire),
-            State::PeerClosed | State::Failed(_) => (cipher.len(), 0),
-        };
-        Opened { used, plain: put + opened, state: self.state }
+        let (mut opened, error) = self.records.open(cipher, plain, wire);
+        if let Some(error) = error {
+            self.records.state = State::Failed(match &error {
+                Error::InvalidCertificate(_) => Failure::NoCertificate,
+                error => Failure::of(error),
+            });
+            (opened.state, self.error) = (self.records.state, Some(error));
+        }
+        opened
     }
 
     /// Whether [`ClientSession::open`] can go on without more cipher text.
     pub fn has_more(&self) -> bool {
-        self.has_more || !self.carry.is_empty()
-    }
-
-    /// Returns how much of `cipher` is used, and how much of `plain` is filled.
-    fn process(
-        &mut self,
-        cipher: &mut [u8],
-        plain: &mut [u8],
-        wire: &mut Vec<u8>,
-    ) -> (usize, usize) {
-        let (mut used, mut put) = (0, 0);
-        self.has_more = false;
-        loop {
-            let UnbufferedStatus { discard, state } =
-                self.connection.process_tls_records(&mut cipher[used..]);
-            let (mut is_at_end, mut is_full, mut is_over) = (false, false, false);
-            match state {
-                Ok(ConnectionState::ReadTraffic(records)) => {
-                    put += read(records, &mut plain[put..], &mut self.carry);
-                    is_full = put == plain.len() || !self.carry.is_empty();
-                }
-                Ok(ConnectionState::EncodeTlsData(data)) => encode(data, wire),
-                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
-                Ok(ConnectionState::PeerClosed) => is_over = true,
-                Ok(_) => is_at_end = true,
-                Err(error) => {
-                    self.fail(error, wire);
-                    return (cipher.len(), put);
-                }
-            }
-            used += discard;
-            if !(is_full || is_at_end || is_over) {
-                continue;
-            }
-            if self.state == State::Handshake && !self.connection.is_handshaking() {
-                self.state = State::Open;
-            }
-            if is_over {
-                (self.state, used) = (State::PeerClosed, cipher.len());
-            }
-            self.has_more = is_full && used < cipher.len();
-            if is_at_end {
-                self.judge(&cipher[used..]);
-            }
-            return (used, put);
-        }
-    }
-
-    /// All that is whole has been processed, and this is left.
-    fn judge(&mut self, left: &[u8]) {
-        let is_processed = record_len(left).is_some_and(|len| len <= left.len());
-        if is_processed && self.state == State::Open {
-            self.state = State::Failed(Failure::Malformed);
-        }
-        let is_handshake = self.state == State::Handshake;
-        if left.len() >= if is_handshake { HANDSHAKE_BYTES_MAX } else { RECORD_BYTES_MAX } {
-            self.state = State::Failed(Failure::TooLong);
-        }
-    }
-
-    /// It cannot go on: what was to be said before that, and the alert that says why, go out.
-    fn fail(&mut self, error: Error, wire: &mut Vec<u8>) {
-        self.state = State::Failed(match &error {
-            Error::InvalidCertificate(_) => Failure::NoCertificate,
-            error => Failure::of(error),
-        });
-        (self.has_closed, self.error) = (true, Some(error));
-        while self.connection.wants_write() {
-            match self.connection.process_tls_records(&mut []).state {
-                Ok(ConnectionState::EncodeTlsData(data)) => encode(data, wire),
-                _ => return,
-            }
-        }
+        self.records.has_more()
     }
 
     /// Seals `plain` as records at the end of `wire`, and returns how many bytes were sealed: none
     /// before the handshake is done.
     pub fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) -> usize {
-        let mut sealed = 0;
-        for record in plain.chunks(PLAIN_BYTES_MAX) {
-            if !self.can_seal() || !self.write(record, wire) {
-                break;
-            }
-            sealed += record.len();
-        }
-        sealed
+        self.records.seal([plain], plain.len(), wire)
     }
 
     /// Says that nothing follows (close_notify), once; nothing during a handshake.
     pub fn close(&mut self, wire: &mut Vec<u8>) {
-        if self.can_seal() {
-            self.write(&[], wire);
-            self.has_closed = true;
-        }
-    }
-
-    fn can_seal(&self) -> bool {
-        matches!(self.state, State::Open | State::PeerClosed) && !self.has_closed
-    }
-
-    /// Appends one record, or the notice of the end for no plain text.
-    fn write(&mut self, plain: &[u8], wire: &mut Vec<u8>) -> bool {
-        loop {
-            match self.connection.process_tls_records(&mut []).state {
-                Ok(ConnectionState::EncodeTlsData(data)) => encode(data, wire),
-                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
-                Ok(ConnectionState::PeerClosed) => self.state = State::PeerClosed,
-                Ok(ConnectionState::WriteTraffic(traffic)) => {
-                    let at = wire.len();
-                    wire.resize(at + OVERHEAD + plain.len(), 0);
-                    let written = protect(traffic, plain, &mut wire[at..]);
-                    wire.truncate(at + written.as_ref().map_or(0, |len| *len));
-                    if written.is_err() {
-                        self.state = State::Failed(Failure::Exhausted);
-                    }
-                    return written.is_ok();
-                }
-                _ => return false,
-            }
-        }
+        self.records.close(wire);
     }
 
     /// Where it stands.
     pub fn state(&self) -> State {
-        self.state
+        self.records.state
     }
 
     /// Why it cannot go on, in words.
@@ -463,26 +336,26 @@ impl ClientSession {
 
     /// Whether keys come from an earlier session.
     pub fn is_resumed(&self) -> bool {
-        self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
+        self.records.side.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     /// What was agreed on, once the handshake is done: version, cipher suite and group, by their
     /// registered names.
     pub fn agreed(&self) -> String {
-        let connection = &self.connection;
-        let version = match connection.protocol_version() {
+        let side = &self.records.side;
+        let version = match side.protocol_version() {
             Some(ProtocolVersion::TLSv1_3) => Some("TLSv1.3"),
             Some(_) => Some("TLSv1.2"),
             None => None,
         };
-        let suite = connection.negotiated_cipher_suite().and_then(|one| one.suite().as_str());
-        let group = connection.negotiated_key_exchange_group().map(|one| name_of(one.name()));
+        let suite = side.negotiated_cipher_suite().and_then(|one| one.suite().as_str());
+        let group = side.negotiated_key_exchange_group().map(|one| name_of(one.name()));
         [version, suite, group].into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 }
 
 impl fmt::Debug for ClientSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientSession").field("state", &self.state).finish_non_exhaustive()
+        f.debug_struct("ClientSession").field("state", &self.records.state).finish_non_exhaustive()
     }
 }
