@@ -3,7 +3,9 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use flyball_conn::{Account, Context, Hellos, Lender, Mapped, RequestLog, SpareBuffers, Turn};
+use flyball_conn::{
+    Account, Agreed, Context, Hellos, Lender, Mapped, RequestLog, SpareBuffers, Turn,
+};
 use flyball_http::{Head, Limits, Now};
 use flyball_observe::counters::{Counter, Owner, Tally};
 use flyball_observe::standing::{Standing, StateChanges, count_states};
@@ -173,6 +175,7 @@ impl Desk {
             tried: trial.as_ref().map(|trial| trial.with_connections()).unwrap_or_default(),
             buffers: Lender::default(),
             hellos: Hellos::default(),
+            agreed: Agreed::default(),
         };
         let sender = Sender {
             resident_only: false,

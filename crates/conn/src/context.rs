@@ -16,6 +16,7 @@ use crate::buffers::{Buffers, Lender};
 use crate::clients::{ClientLimits, ClientSettings, Seat};
 use crate::logged::RequestLog;
 use crate::times::{RequestTimes, Turn};
+use crate::transport::Agreed;
 
 /// What one thread of control has at hand; lent to every step of every connection.
 #[derive(Debug)]
@@ -48,6 +49,8 @@ pub struct Context {
     pub buffers: Lender,
     /// Hellos of TLS that may still be answered in this turn.
     pub hellos: Hellos,
+    /// What handshakes have agreed on.
+    pub agreed: Agreed,
 }
 
 /// How many hellos of TLS may be answered before a turn ends. Each costs as much as dozens of

@@ -32,4 +32,5 @@ pub use needs::{Asks, LinkNeed, Needs, Watch};
 pub use order::Order;
 pub use peer::Peer;
 pub use times::Turn;
+pub use transport::Agreed;
 pub use window::{Mapped, SEEN_HOLDS_MS, SendWindow};

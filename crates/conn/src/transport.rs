@@ -65,23 +65,25 @@ impl Secure {
     }
 
     /// Takes notice of what was agreed on; whether that was an earlier session.
-    pub(crate) fn agreed(&mut self) -> bool {
+    pub(crate) fn agreed(&mut self, agreed: &mut Agreed) -> bool {
         let Some(facts) = self.session.facts() else { return false };
         let client = facts.client.and_then(|der| {
             let Certificate { subject, issuer, serial, .. } = Certificate::parse(der)?;
-            Some(ClientCertificate { subject, issuer, serial, fingerprint: fingerprint(der) })
+            let fingerprint = fingerprint(der);
+            Some(Box::new(ClientCertificate { subject, issuer, serial, fingerprint }))
         });
-        let secured = Secured {
+        let mut secured = Secured {
             policy: facts.policy,
             version: facts.version,
             cipher: facts.cipher,
             group: facts.group,
-            name: facts.name.map(Box::from),
+            name: None,
             is_resumed: facts.is_resumed,
             client,
         };
+        secured.name = self.session.take_name();
         let is_resumed = secured.is_resumed;
-        self.secured = Some(Arc::new(secured));
+        self.secured = Some(agreed.shared(secured));
         is_resumed
     }
 
@@ -101,6 +103,21 @@ impl Secure {
             failing: None,
             leaving: Leaving::default(),
         }))
+    }
+}
+
+/// What was agreed on last, in full and by an earlier session: most connections of a thread agree
+/// on the same, which they share.
+#[derive(Debug, Default)]
+pub struct Agreed([Option<Arc<Secured>>; 2]);
+
+impl Agreed {
+    fn shared(&mut self, secured: Secured) -> Arc<Secured> {
+        let last = &mut self.0[usize::from(secured.is_resumed)];
+        match last {
+            Some(last) if **last == secured => Arc::clone(last),
+            _ => Arc::clone(last.insert(Arc::new(secured))),
+        }
     }
 }
 

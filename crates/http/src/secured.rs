@@ -15,8 +15,8 @@ pub struct Secured {
     pub name: Option<Box<str>>,
     /// Whether keys come from an earlier session.
     pub is_resumed: bool,
-    /// The certificate that the client has shown.
-    pub client: Option<ClientCertificate>,
+    /// The certificate that the client has shown: few do, and all keep room for it.
+    pub client: Option<Box<ClientCertificate>>,
 }
 
 /// A client's certificate, which was verified.

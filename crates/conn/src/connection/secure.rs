@@ -166,7 +166,7 @@ impl Connection {
         let Some(tls) = &mut self.tls else { return false };
         tls.is_unopened = tls.session.has_more();
         if was_handshaking && !tls.session.is_handshaking() {
-            let is_resumed = tls.agreed();
+            let is_resumed = tls.agreed(&mut cx.agreed);
             let counter = if is_resumed { Counter::TlsResumed } else { Counter::TlsFull };
             cx.tally.add(counter, 1);
             cx.time(Timing::Handshake, cx.now_ns().saturating_sub(tls.began_ns));

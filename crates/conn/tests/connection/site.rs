@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flyball_conn::{
-    Account, ClientSettings, Connection, Context, Hellos, Lender, Needs, Peer, RequestLog, Tried,
-    Turn,
+    Account, Agreed, ClientSettings, Connection, Context, Hellos, Lender, Needs, Peer, RequestLog,
+    Tried, Turn,
 };
 use flyball_http::{Head, Limits, Now};
 use flyball_observe::counters::{Blocks, Tally};
@@ -49,6 +49,7 @@ pub(crate) fn site() -> (TempDir, Context) {
         tried: Tried::default(),
         buffers: Lender::default(),
         hellos: Hellos::default(),
+        agreed: Agreed::default(),
     };
     (root, context)
 }

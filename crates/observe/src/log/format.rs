@@ -264,7 +264,7 @@ impl LogFormat {
 
 /// What a field tells of a connection over TLS, if there is anything to tell.
 fn of_tls(field: Field, secured: &Secured) -> Option<&str> {
-    let client = secured.client.as_ref();
+    let client = secured.client.as_deref();
     match field {
         Field::SslProtocol => Some(secured.version),
         Field::SslCipher => Some(secured.cipher),

@@ -337,7 +337,8 @@ mod tests {
         head.scheme = Scheme::Https;
         let (subject, serial) = ("CN=a".into(), "0a1f".into());
         let client = ClientCertificate { subject, serial, ..Default::default() };
-        let secured = Secured { version: "TLSv1.3", client: Some(client), ..Secured::default() };
+        let secured =
+            Secured { version: "TLSv1.3", client: Some(client.into()), ..Secured::default() };
         head.secured = Some(Arc::new(secured));
         assert!(is_on(&head));
         let all = Environment::of(&head.request(HEAD), "1-2", None);
