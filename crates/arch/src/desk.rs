@@ -12,6 +12,7 @@ use flyball_observe::standing::{Standing, StateChanges, count_states};
 use flyball_observe::trace::Tracer;
 use flyball_observe::writers::Writers;
 use flyball_site::{AccessCounts, CacheCounts, CompressCounts, OpenFile, Service};
+use flyball_sys::alloc;
 use flyball_sys::lock::FileLock;
 use flyball_sys::process;
 use flyball_sys::residency::Residency;
@@ -349,6 +350,7 @@ impl Desk {
         self.buffers.rest();
         self.sender.piece = Vec::new();
         self.service.rest();
+        alloc::rest();
     }
 
     /// True once a second: counting the states of many connections has its price.

@@ -75,6 +75,7 @@ tests! {
     a_module_that_answers_at_once_allocates_nothing,
     a_request_that_a_responder_answers_allocates_little,
     a_file_that_processes_share_is_lent_by_two_allocations,
+    a_request_over_tls_is_opened_and_sealed_by_two_allocations,
     an_uncached_request_is_seen_by_the_counter,
     a_head_and_a_date_that_are_made_anew_allocate,
 }
@@ -117,8 +118,9 @@ fn serve(count: &Path) -> Result<(), String> {
     let settings = resolve(&typed, &names).map_err(|errors| format!("{errors:?}"))?;
     let architecture = flyball_arch::find(&settings.arch).ok_or("an unknown architecture")?;
     let server = flyball_server::Server::bind(architecture, settings)?;
-    for address in server.addresses() {
-        println!("  at http://{address}/");
+    for listen in server.listens() {
+        let scheme = if listen.tls { "https" } else { "http" };
+        println!("  at {scheme}://{}/", listen.address);
     }
     println!("  by {} with 1 worker", architecture.name());
     server.run().map(drop).map_err(|error| error.to_string())
@@ -376,6 +378,26 @@ fn a_file_that_processes_share_is_lent_by_two_allocations() {
     println!("  {allocations} allocations in {ROUNDS} rounds");
     let loans = EACH * u64::from(ROUNDS);
     assert!((loans..=loans + PER_SECOND * seconds).contains(&allocations), "{allocations}");
+}
+
+/// rustls allocates the plain text of the request, and the cipher text of the answer.
+fn a_request_over_tls_is_opened_and_sealed_by_two_allocations() {
+    const EACH: u64 = 2;
+    let site = small_site();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let config = common::secure_config(&directory, &site);
+    let what = ["--config", &config, "--listen", "https://127.0.0.1:0"];
+    for arch in KEPT_ALIVE {
+        if flyball_arch::find(arch).is_none_or(|arch| arch.probe().is_err()) {
+            println!("  {arch} cannot run here");
+            continue;
+        }
+        let counted = Counted::start_from(&what, arch, &[]);
+        let mut client = counted.server.connect_secure();
+        counted.allows(arch, EACH, || {
+            assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+        });
+    }
 }
 
 /// The other tests would pass with a counter that counts nothing.

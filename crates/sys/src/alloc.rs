@@ -4,6 +4,8 @@
 //! uses the same memory again, where glibc's allocator leaves it in pieces. So a limit of the
 //! caches is one of the process.
 
+mod kept;
+
 use std::alloc::{GlobalAlloc, Layout};
 use std::fs::File;
 use std::io;
@@ -11,9 +13,7 @@ use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
-/// To be installed with `#[global_allocator]`. It is configured by `JEMALLOC_SYS_WITH_MALLOC_CONF`
-/// when it is built (`.cargo/config.toml`), and by `_RJEM_MALLOC_CONF` when the program starts.
-pub use tikv_jemallocator::Jemalloc as Allocator;
+pub use self::kept::{Allocator, rest};
 
 /// Counts until [`count_into`] is called.
 static PRIVATE: AtomicU64 = AtomicU64::new(0);

@@ -15,13 +15,13 @@ pub mod trace;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, SystemTime};
 
-use flyball_testkit::{Client, skip, wait};
+use flyball_testkit::{Client, Identity, skip, wait};
 use tempfile::TempDir;
 
 /// Its number on every architecture but MIPS and SPARC.
@@ -39,6 +39,18 @@ pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
 /// How long a client of a served site may take, unless the test sets it again. By default the
 /// server ends the connection of a client that a busy machine, or strace, stops for ten seconds.
 const PATIENT: [&str; 2] = ["timeout.head=5min", "rate.window=5min"];
+
+/// Makes a configuration in this directory: a site whose certificate clients of the testkit trust.
+pub fn secure_config(directory: &TempDir, site: &Site) -> String {
+    let (certificate, config) = (within(directory, "site.pem"), within(directory, "site.toml"));
+    let Identity { chain, key, .. } = Identity::shared();
+    std::fs::write(&certificate, format!("{chain}{key}")).expect("it is written");
+    let hidden = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(&certificate, hidden).expect("it is hidden");
+    let site = format!("[[site]]\nroot = {:?}\ncertificate = {certificate:?}\n", site.path());
+    std::fs::write(&config, site).expect("it is written");
+    text(&config).to_owned()
+}
 
 /// Puts a copy of the program there.
 pub fn copy_program(to: &Path) {
@@ -429,6 +441,13 @@ impl Server {
     #[track_caller]
     pub fn connect(&self) -> Client {
         Client::connect(([127, 0, 0, 1], self.port).into())
+    }
+
+    /// The same over TLS, for what was started by [`secure_config`].
+    #[track_caller]
+    pub fn connect_secure(&self) -> Client {
+        let port = self.secure.expect("the server speaks TLS");
+        Client::connect(([127, 0, 0, 1], port).into()).secure()
     }
 
     #[track_caller]

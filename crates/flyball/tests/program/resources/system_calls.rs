@@ -2,6 +2,7 @@
 
 mod large_bodies;
 mod programs;
+mod secure;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
