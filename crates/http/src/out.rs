@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::ops::Range;
 
 use bytes::{Buf, Bytes};
 
@@ -136,6 +137,24 @@ impl<F> Out<F> {
         let done = write(&mut own);
         self.push_bytes(own.into());
         done
+    }
+
+    /// Lends the memory of [`Out::append`], and says which part of it is queued, where that is all
+    /// that is queued: for one who has it sent without a copy. Until [`Out::give_back`] nothing is
+    /// looked at or taken off.
+    pub fn lend(&mut self) -> Option<(Vec<u8>, Range<usize>)> {
+        match (self.queue.front(), self.queue.len()) {
+            (Some(Segment::Inline(len)), 1) => {
+                let range = self.taken..self.taken + len;
+                Some((std::mem::take(&mut self.inline), range))
+            }
+            _ => None,
+        }
+    }
+
+    /// What was lent is there again.
+    pub fn give_back(&mut self, memory: Vec<u8>) {
+        self.inline = memory;
     }
 
     /// Gives the memory of [`Out::append`] back beyond so much, while nothing is queued.
@@ -384,6 +403,22 @@ mod tests {
         assert_eq!((at(&out), len, out.queued()), (first, 100_000, 100_005));
         out.sent(100_005);
         out.append(|_| ());
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn what_is_lent_comes_back_and_what_is_appended_meanwhile_stands_behind_it() {
+        let mut out = Out::<u8>::growing();
+        assert_eq!(out.lend(), None);
+        out.append(|to| to.extend_from_slice(b"first"));
+        out.sent(2);
+        let (memory, range) = out.lend().unwrap();
+        assert_eq!(&memory[range], b"rst");
+        out.append(|to| to.extend_from_slice(b"second"));
+        out.give_back(memory);
+        assert_eq!(gathered(&out).0, b"rstsecond");
+        assert_eq!(out.lend(), None, "it is not all that is queued");
+        out.sent(9);
         assert!(out.is_empty());
     }
 

@@ -82,6 +82,7 @@ pub(crate) struct Outgoing(Vec<Part>);
 enum Part {
     Bytes(Vec<u8>),
     Piece(Lent, Range<usize>),
+    Owned(Vec<u8>, Range<usize>),
 }
 
 impl Outgoing {
@@ -98,9 +99,20 @@ impl Outgoing {
     }
 
     pub(crate) fn take_piece(&mut self) -> Option<(Lent, Range<usize>)> {
-        match self.0.pop()? {
+        match self.0.pop_if(|part| matches!(part, Part::Piece(..)))? {
             Part::Piece(buffer, range) => Some((buffer, range)),
-            Part::Bytes(_) => None,
+            _ => None,
+        }
+    }
+
+    pub(crate) fn own(&mut self, memory: Vec<u8>, range: Range<usize>) {
+        self.0.push(Part::Owned(memory, range));
+    }
+
+    pub(crate) fn take_owned(&mut self) -> Option<Vec<u8>> {
+        match self.0.pop_if(|part| matches!(part, Part::Owned(..)))? {
+            Part::Owned(memory, _) => Some(memory),
+            _ => None,
         }
     }
 
@@ -117,6 +129,7 @@ impl Outgoing {
     fn bytes(&self) -> Vec<u8> {
         let bytes = |part: &Part| match part {
             Part::Bytes(bytes) => bytes.clone(),
+            Part::Owned(memory, range) => memory[range.clone()].to_vec(),
             Part::Piece(..) => Vec::new(),
         };
         self.0.iter().flat_map(bytes).collect()
@@ -125,7 +138,7 @@ impl Outgoing {
     pub(crate) fn len(&self) -> usize {
         let len = |part: &Part| match part {
             Part::Bytes(bytes) => bytes.len(),
-            Part::Piece(_, range) => range.len(),
+            Part::Piece(_, range) | Part::Owned(_, range) => range.len(),
         };
         self.0.iter().map(len).sum()
     }
@@ -680,6 +693,7 @@ impl Ring {
         for part in &outgoing.0 {
             let bytes = match part {
                 Part::Bytes(bytes) => &bytes[..],
+                Part::Owned(memory, range) => &memory[range.clone()],
                 Part::Piece(lent, range) => &self.memory[lent.number][range.clone()],
             };
             let skipped = before.min(bytes.len());

@@ -1,5 +1,7 @@
 //! A connection and its TLS: cipher text becomes input, and output becomes cipher text.
 
+use std::ops::Range;
+
 use flyball_http::CloseReason;
 use flyball_http::h1::state::State;
 use flyball_http::out::Memory;
@@ -298,6 +300,19 @@ impl Connection {
         let Some(tls) = self.tls.as_deref() else { return true };
         let queued = self.buffers.as_ref().map_or(0, |buffers| buffers.out.queued());
         tls.leaving.sealed() == queued
+    }
+
+    /// Lends what is sealed, where that is in one place: its memory, and which part of that is to
+    /// be sent. Then [`Connection::give_back`], before anything else is done about output.
+    pub fn lend(&mut self) -> Option<(Vec<u8>, Range<usize>)> {
+        self.buffers.as_mut()?.secure.as_mut()?.wire.lend()
+    }
+
+    /// What was lent is there again.
+    pub fn give_back(&mut self, memory: Vec<u8>) {
+        if let Some(secure) = self.buffers.as_mut().and_then(|buffers| buffers.secure.as_mut()) {
+            secure.wire.give_back(memory);
+        }
     }
 
     /// `n` bytes of cipher text have left; returns how many bytes of the output have.

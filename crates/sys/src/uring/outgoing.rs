@@ -28,6 +28,7 @@ enum Part {
     Copied(usize),
     Shared(Bytes),
     Piece(Lent, Range<usize>),
+    Owned(Vec<u8>, Range<usize>),
 }
 
 /// What the kernel is told to read; it stays where it is as long as the `Outgoing` does.
@@ -63,8 +64,22 @@ impl Outgoing {
 
     /// The buffer that was lent, and which part of it was to be sent.
     pub fn take_piece(&mut self) -> Option<(Lent, Range<usize>)> {
-        match self.parts.pop()? {
+        match self.parts.pop_if(|part| matches!(part, Part::Piece(..)))? {
             Part::Piece(buffer, range) => Some((buffer, range)),
+            _ => None,
+        }
+    }
+
+    /// Appends a part of memory that was lent, which [`Outgoing::take_owned`] gives back.
+    pub fn own(&mut self, memory: Vec<u8>, range: Range<usize>) {
+        debug_assert!(range.end <= memory.len());
+        self.parts.push(Part::Owned(memory, range));
+    }
+
+    /// The memory that was lent, if it stands at the end.
+    pub fn take_owned(&mut self) -> Option<Vec<u8>> {
+        match self.parts.pop_if(|part| matches!(part, Part::Owned(..)))? {
+            Part::Owned(memory, _) => Some(memory),
             _ => None,
         }
     }
@@ -74,7 +89,7 @@ impl Outgoing {
         let len = |part: &Part| match part {
             Part::Copied(len) => *len,
             Part::Shared(bytes) => bytes.len(),
-            Part::Piece(_, range) => range.len(),
+            Part::Piece(_, range) | Part::Owned(_, range) => range.len(),
         };
         self.parts.iter().map(len).sum()
     }
@@ -104,6 +119,7 @@ impl Outgoing {
                 }
                 Part::Shared(bytes) => &bytes[..],
                 Part::Piece(buffer, range) => &buffer[range.clone()],
+                Part::Owned(memory, range) => &memory[range.clone()],
             };
             let iov_base = bytes.as_ptr().cast_mut().cast();
             self.slices.push(libc::iovec { iov_base, iov_len: bytes.len() });
@@ -149,5 +165,9 @@ mod tests {
         assert_eq!(outgoing.len(), 2);
         let Some((lent, range)) = outgoing.take_piece() else { panic!() };
         assert_eq!((&lent[..], range), (&[1, 2, 3][..], 1..3));
+        outgoing.own(vec![4, 5, 6], 0..2);
+        let View::One(_, 2) = outgoing.view() else { panic!() };
+        assert!(outgoing.take_piece().is_none());
+        assert_eq!(outgoing.take_owned(), Some(vec![4, 5, 6]));
     }
 }

@@ -298,9 +298,17 @@ impl Operations {
         if matches!(slot.output.reference, Reference::Installed(_)) {
             slot.output.reference = Reference::No;
         }
-        let Some(out) = slot.connection.out() else { return };
+        if slot.connection.out().is_none() {
+            return;
+        }
         let mut outgoing = self.ring.outgoing();
-        let complete = gather(out, &mut outgoing, self.gather_max);
+        let complete = match (slot.connection.lend(), slot.connection.out()) {
+            (Some((memory, range)), _) => {
+                outgoing.own(memory, range);
+                true
+            }
+            (None, out) => out.is_none_or(|out| gather(out, &mut outgoing, self.gather_max)),
+        };
         let complete = complete && slot.connection.is_all_sealed();
         let ends = complete && slot.connection.closes() && slot.on_disk.is_none();
         let then = if ends && !slot.ending.apart && outgoing.len() <= CLOSING_BYTES_MAX {
@@ -364,6 +372,9 @@ impl Operations {
             && let Some(pieces) = &mut slot.output.pieces
         {
             pieces.sent(buffer, range, *sent.as_ref().unwrap_or(&0), &mut self.ring);
+        }
+        if let Some(memory) = outgoing.take_owned() {
+            slot.connection.give_back(memory);
         }
         self.ring.keep_outgoing(outgoing);
         match sent {
