@@ -49,13 +49,13 @@ const PROGRAMS: [(&str, &str); 22] = [
     ("misdated", "echo Date: yesterday; echo A: b; echo; echo x"),
 ];
 
-struct Programs {
-    server: Server,
-    files: TempDir,
+pub(crate) struct Programs {
+    pub(crate) server: Server,
+    pub(crate) files: TempDir,
 }
 
 /// A server with these programs; `None` where its architecture cannot run here.
-fn start(architecture: &str, more: &str) -> Option<Programs> {
+pub(crate) fn start(architecture: &str, more: &str) -> Option<Programs> {
     start_with(architecture, "", more)
 }
 
@@ -127,7 +127,7 @@ impl Programs {
         ask(&mut self.server.connect(), get(path))
     }
 
-    fn counted(&self, name: &str) -> u64 {
+    pub(crate) fn counted(&self, name: &str) -> u64 {
         let status = self.server.status();
         let at = status.find(&format!("\"{name}\"")).unwrap_or_else(|| panic!("{name}: {status}"));
         // A name may end in the number of a status.
@@ -136,13 +136,13 @@ impl Programs {
     }
 
     /// Waits until a program runs, and gives its process id.
-    fn runs(&self, name: &str) -> u32 {
+    pub(crate) fn runs(&self, name: &str) -> u32 {
         let path = self.files.path().join(format!("{name}.pid"));
         let pid = || std::fs::read_to_string(&path).ok()?.trim().parse().ok();
         wait::until(wait::DEADLINE, pid).unwrap_or_else(|| panic!("{name} does not run"))
     }
 
-    fn expect_ended(&self, name: &str, pid: u32) {
+    pub(crate) fn expect_ended(&self, name: &str, pid: u32) {
         let is_gone = || (!Path::new(&format!("/proc/{pid}")).exists()).then_some(());
         wait::until(wait::DEADLINE, is_gone).unwrap_or_else(|| panic!("{name} still runs"));
     }
@@ -351,7 +351,7 @@ fn failures_are_told_apart(architecture: &str) {
     assert_eq!((head.status(), head.expect("Content-Length")), (200, "1000"));
     assert_eq!(cut.take(6), b"short\n");
     std::fs::write(programs.files.path().join("go"), "").unwrap();
-    assert_eq!(cut.rest_before_end(), b"");
+    assert_eq!(cut.rest_before_cut(), b"");
     let errors = programs.server.errors();
     assert!(errors.contains("502: its head has a line without a colon"), "{errors}");
     for why in ["it has said nothing for", "as many programs run as may", "has said nothing"] {
@@ -427,7 +427,7 @@ fn an_answer_whose_program_was_killed_is_broken_off(architecture: &str) {
     assert_eq!(client.response_head().status(), 200);
     assert_eq!(client.take(10), b"5\r\npart\n\r\n");
     std::fs::write(programs.files.path().join("go"), "").unwrap();
-    assert_eq!(client.rest_before_end(), b"");
+    assert_eq!(client.rest_before_cut(), b"");
     let logged = || programs.server.errors().contains("signal 9 ended the program").then_some(());
     assert!(wait::until(wait::DEADLINE, logged).is_some(), "{}", programs.server.errors());
 }

@@ -15,6 +15,7 @@ mod encoded_paths;
 mod fastcgi;
 mod given_way;
 mod house;
+mod leaving;
 mod links;
 mod modules;
 mod patterns;

@@ -73,7 +73,7 @@ pub(crate) fn a_stopping_server_does_not_wait_for_ever(mount: &Mount) {
     server.terminate();
     let stopped = server.wait();
     assert_eq!(stopped.code, Some(0), "{}", stopped.errors);
-    assert!(client.rest_before_end().len() < LARGE_BYTES, "the deadline was not needed");
+    assert!(client.rest_before_cut().len() < LARGE_BYTES, "the deadline was not needed");
 }
 
 /// The time to drain of a server that stands still, and for how long it does so.

@@ -286,6 +286,7 @@ for_each_architecture! {
             a_handshake_may_be_split_anywhere,
             a_changed_byte_ends_its_own_connection_alone,
             an_end_within_a_handshake_or_a_record_is_let_go,
+            who_goes_within_a_download_gets_no_more_of_it,
         ] full [
             a_handshake_may_be_split_at_every_byte,
             a_changed_byte_at_every_place_is_no_harm_to_others,

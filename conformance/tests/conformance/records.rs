@@ -1,11 +1,16 @@
-//! Records of TLS as they come: in pieces that end anywhere, changed, and cut off.
+//! Records of TLS as they come: in pieces that end anywhere, changed, and cut off; and the end of a
+//! connection, as they tell it.
 
-use flyball_testkit::{Client, Harm};
+use flyball_testkit::{Client, Harm, LARGE_BYTES, wait};
 
 use crate::mount::Mount;
+use crate::requests::get;
 
 /// A request whose answer is known.
 const REQUEST: &str = "GET /hello.txt HTTP/1.1\r\nHost: a.test\r\n\r\n";
+
+/// Socket buffer of a client that does not read.
+const NARROW_BYTES: usize = 128 * 1024;
 
 /// Places that are tried in a connection of a short hello: beyond its end nothing is harmed.
 const PLACES: usize = 500;
@@ -69,5 +74,26 @@ pub(crate) fn an_end_within_a_handshake_or_a_record_is_let_go(mount: &Mount) {
     for at in (0..PLACES).step_by(FEW) {
         ends_or_is_answered(mount, Harm::CutAt(at));
         assert_answered(&mut witness, Harm::CutAt(at));
+    }
+}
+
+/// Ways to go that TLS does not count as an orderly end.
+const WAYS_TO_GO: [(&str, GoesBy); 2] = [("cut", Client::cut), ("failed", Client::fail)];
+type GoesBy = fn(&mut Client);
+
+/// Of more than a server can have on its way to a client that does not read.
+pub(crate) fn who_goes_within_a_download_gets_no_more_of_it(mount: &Mount) {
+    let settings = "admin = \"127.0.0.1:0\"\nworkers = 1\nsend.buffer = \"64KiB\"\n";
+    for (name, goes) in WAYS_TO_GO {
+        let server = mount.start(settings);
+        let mut client = server.connect_narrow(NARROW_BYTES);
+        client.send(get("/large.bin"));
+        assert_eq!(client.response_head().status(), 200, "{name}");
+        goes(&mut client);
+        let is_seen = || server.status().contains("\"client-gone\": 1,").then_some(());
+        wait::until(wait::DEADLINE, is_seen)
+            .unwrap_or_else(|| panic!("{name}: {}", server.status()));
+        let came = client.bytes_to_the_end();
+        assert!(came < LARGE_BYTES / 2, "{name}: {came} bytes");
     }
 }

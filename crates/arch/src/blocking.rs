@@ -679,7 +679,7 @@ impl<'a> Line<'a> {
             Ok(0) => self.connection.eof(desk),
             Ok(n) => self.connection.received(n, desk),
             Err(error) if is_timeout(&error) => self.quiet = true,
-            Err(_) => self.connection.abort(CloseReason::ClientGone),
+            Err(_) => self.connection.client_left(desk),
         }
     }
 
@@ -721,7 +721,8 @@ impl<'a> Line<'a> {
             blocking::receive(link, &mut self.connection);
             return desk.tick();
         }
-        let is_ahead = self.sends_ahead && !awaited.reads;
+        let reads = awaited.reads || self.connection.hears();
+        let is_ahead = self.sends_ahead && !reads;
         let client = if is_ahead { Interest::NONE } else { Interest::READ };
         let two = [(self.socket.as_fd(), client), (awaited.descriptor.as_fd(), awaited.interest)];
         let ready = net::wait_for_two(two, desk.wait_ms(BLOCKING_TICK_MS));
@@ -734,7 +735,7 @@ impl<'a> Line<'a> {
         }
         match by_client {
             false => {}
-            true if awaited.reads => self.receive_now(desk),
+            true if reads => self.receive_now(desk),
             // Of one that sends ahead only that both directions have ended is told.
             true if is_ahead => self.connection.client_left(desk),
             true => match Client::look(self.socket) {

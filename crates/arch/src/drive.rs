@@ -221,6 +221,9 @@ fn go_on<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) ->
         }
         let readable = P::RECEIVES && port.ready().read;
         let may_read = reads < READS_PER_TURN;
+        if !needs.read && may_read && hear(port, connection, &mut reads, desk) {
+            continue;
+        }
         match (needs.read, needs.write, needs.watch.take()) {
             (true, _, _) | (_, false, Some(_)) if readable && !may_read => return Turn::Again,
             (true, false, _) if readable => {
@@ -308,6 +311,21 @@ fn has_ended(connection: &Connection, wish: impl FnOnce(&Needs) -> bool) -> bool
     !wish(&needs)
 }
 
+/// Receives what is heard of a client that nothing is wanted from; false when that is nothing.
+fn hear<P: Port>(
+    port: &mut P,
+    connection: &mut Connection,
+    reads: &mut u32,
+    desk: &mut Desk,
+) -> bool {
+    let hears = P::RECEIVES && port.ready().read && connection.hears();
+    if hears {
+        *reads += 1;
+        receive(port, connection, desk);
+    }
+    hears
+}
+
 /// While a backend works, and nothing is wanted from the client: what it is watched for. `None`
 /// when it has left.
 fn look_at_client<P: Port>(port: &mut P) -> Option<Interest> {
@@ -343,7 +361,7 @@ pub(crate) fn receive<P: Port>(port: &mut P, connection: &mut Connection, desk: 
         Err(error) => match error.kind() {
             ErrorKind::WouldBlock => port.ready().read = false,
             ErrorKind::Interrupted => {}
-            _ => connection.abort(CloseReason::ClientGone),
+            _ => connection.client_left(desk),
         },
     }
 }
@@ -355,14 +373,17 @@ fn send<P: Port>(
     reads: bool,
     desk: &mut Desk,
 ) -> Option<Turn> {
-    let full = Some(Turn::Wait(Interest::WRITE, None));
+    let full = |connection: &Connection| {
+        let interest = if connection.hears() { Interest::BOTH } else { Interest::WRITE };
+        Some(Turn::Wait(interest, None))
+    };
     if !port.may_send(reads, desk) {
-        return full;
+        return full(connection);
     }
     match port.send(connection, desk) {
         Sent::All => None,
-        Sent::Full => full,
-        Sent::Piece if !port.may_send(reads, desk) => full,
+        Sent::Full => full(connection),
+        Sent::Piece if !port.may_send(reads, desk) => full(connection),
         Sent::Piece => Some(Turn::Again),
         Sent::Absent => {
             connection.absent(desk);

@@ -3,6 +3,7 @@
 
 mod apart;
 mod exchange;
+mod heard;
 mod link;
 mod responder;
 mod secure;
@@ -20,8 +21,7 @@ use flyball_observe::counters::{Counter, Tally};
 use flyball_observe::histogram::Timing;
 use flyball_observe::standing::Standing;
 use flyball_observe::trace::{Trace, Wait};
-use flyball_site::{Ask, Lookup, OpenFile, Out, Plan, Service, Wish};
-use flyball_sys::readiness::Interest;
+use flyball_site::{Ask, Lookup, OpenFile, Out, Plan, Service};
 
 use self::exchange::traced;
 use self::link::Link;
@@ -221,7 +221,11 @@ impl Connection {
     /// Goes as far as it can without waiting, and says what it wants then.
     pub fn go_on(&mut self, needs: &mut Needs, cx: &mut Context) {
         self.trace(|trace| trace.turn(Wait::Server));
-        let wants = self.advance(cx);
+        let mut wants = self.advance(cx);
+        if self.has_heard_the_end() {
+            self.client_left(cx);
+            wants = self.conn.wants();
+        }
         self.again = false;
         self.fill(needs, &wants);
         self.trace(|trace| timeline::needs(trace, needs));
@@ -240,7 +244,7 @@ impl Connection {
             if is_over || self.warming || self.ahead.is_fetching || self.is_apart() {
                 return wants;
             }
-            if wants.recv && !self.unseen && self.open(cx) {
+            if !(wants.recv && self.unseen) && self.open(cx) {
                 continue;
             }
             if self.responder().is_some() {
@@ -284,7 +288,6 @@ impl Connection {
             needs.link = self.link_left_over();
             return;
         }
-        let mut waits = self.warming || self.ahead.is_fetching || self.is_apart();
         let output = self.buffers.as_ref().filter(|_| self.warming);
         if output.is_some_and(|buffers| buffers.window.warming.is_some()) {
             needs.asks.push(Ask::Output);
@@ -293,21 +296,13 @@ impl Connection {
             if let Some(plan) = &exchange.plan {
                 needs.asks.push(plan.asked_by());
             }
-            waits |= exchange.is_working;
-            if !waits {
-                let reads = wants.read && !wants.write && self.takes_cipher();
-                needs.watch = match self.link_use() {
-                    Some(Wish::Use(interest)) if interest != Interest::NONE => {
-                        Some(Watch { interest, reads })
-                    }
-                    _ => None,
-                };
-            }
+            let reads = wants.read && !wants.write && self.takes_cipher();
+            needs.watch = self.link_watched().map(|interest| Watch { interest, reads });
         }
         if self.link != Link::None || self.exchange.is_some() {
             needs.link = self.link_need();
         }
-        if !waits {
+        if !self.waits() {
             needs.read = wants.read && self.takes_cipher();
             needs.write = wants.write || self.has_wire();
         }
@@ -335,12 +330,6 @@ impl Connection {
         if self.awaits_proxy {
             self.take_proxy_header(cx);
         }
-    }
-
-    /// The client closed its side.
-    pub fn eof(&mut self, cx: &Context) {
-        self.again = true;
-        self.ended(cx);
     }
 
     /// `n` bytes were sent.

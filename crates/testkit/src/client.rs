@@ -142,6 +142,46 @@ impl Client {
         self.stream.shutdown(Shutdown::Write).expect("the connection is open");
     }
 
+    /// The same, without what TLS has to say before.
+    pub fn cut(&mut self) {
+        self.stream.shutdown(Shutdown::Write).expect("the connection is open");
+    }
+
+    /// Says that it sends no more as TLS does, and leaves the socket open.
+    ///
+    /// # Panics
+    /// When it does not speak TLS.
+    pub fn say_end(&mut self) {
+        let tls = self.tls.as_mut().expect("it speaks TLS");
+        tls.end(&mut self.stream).expect("the connection is open");
+    }
+
+    /// Says by an alert of TLS that it cannot go on. From then on only
+    /// [`Client::bytes_to_the_end`] reads.
+    ///
+    /// # Panics
+    /// When it does not speak TLS.
+    pub fn fail(&mut self) {
+        let tls = self.tls.as_mut().expect("it speaks TLS");
+        tls.fail(&mut self.stream).expect("the connection is open");
+    }
+
+    /// How many bytes come up to the end of the connection, orderly or not: of records, where it
+    /// speaks TLS.
+    #[track_caller]
+    pub fn bytes_to_the_end(&mut self) -> usize {
+        let (mut count, mut into) = (0, vec![0; READ_BYTES]);
+        loop {
+            match self.stream.read(&mut into) {
+                Ok(0) => return count,
+                Ok(n) => count += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) => panic!("it stays open after {count} bytes"),
+                Err(_) => return count,
+            }
+        }
+    }
+
     /// Closes both sides at once, with a reset.
     pub fn reset(self) {
         sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO)).expect("SO_LINGER");
@@ -225,20 +265,58 @@ impl Client {
         std::mem::replace(&mut self.received, rest)
     }
 
+    /// Everything up to an orderly close by the server, of which TLS tells as well.
+    #[track_caller]
+    pub fn rest(&mut self) -> Vec<u8> {
+        match self.rest_and_end() {
+            (rest, Ok(())) => rest,
+            (rest, Err(error)) => panic!("no orderly close: {error}; {}", shown(&rest)),
+        }
+    }
+
     /// Everything up to a reset.
     ///
     /// # Panics
     /// When the end is an orderly one, or does not come.
     #[track_caller]
     pub fn rest_before_reset(&mut self) -> Vec<u8> {
-        loop {
+        match self.rest_and_end() {
+            (rest, Ok(())) => panic!("an orderly end; {}", shown(&rest)),
+            (rest, Err(_)) => rest,
+        }
+    }
+
+    /// Everything up to the end of a connection whose last answer is not whole: a reset, or an end
+    /// of which TLS does not tell.
+    ///
+    /// # Panics
+    /// When it does, or the end does not come.
+    #[track_caller]
+    pub fn rest_before_cut(&mut self) -> Vec<u8> {
+        match self.rest_and_end() {
+            (rest, Ok(())) if self.tls.is_some() => panic!("the end was told; {}", shown(&rest)),
+            (rest, _) => rest,
+        }
+    }
+
+    /// Everything up to the end of the connection, orderly or not.
+    #[track_caller]
+    pub fn rest_before_end(&mut self) -> Vec<u8> {
+        self.rest_and_end().0
+    }
+
+    /// Everything up to the end of the connection, and what end that is.
+    #[track_caller]
+    fn rest_and_end(&mut self) -> (Vec<u8>, io::Result<()>) {
+        let end = loop {
             match self.receive() {
-                Ok(0) => panic!("an orderly end; {}", self.so_far()),
+                Ok(0) => break Ok(()),
                 Ok(_) => {}
                 Err(error) if is_timeout(&error) => panic!("it stays open; {}", self.so_far()),
-                Err(_) => return std::mem::take(&mut self.received),
+                Err(error) => break Err(error),
             }
-        }
+        };
+        (std::mem::take(&mut self.received), end)
     }
 
     /// A body in chunks (RFC 9112, section 7.1), to its end: what each of them holds. They have no
@@ -264,31 +342,6 @@ impl Client {
             }
             chunk.truncate(size);
             chunks.push(chunk);
-        }
-    }
-
-    /// Everything up to an orderly close by the server.
-    #[track_caller]
-    pub fn rest(&mut self) -> Vec<u8> {
-        loop {
-            match self.receive() {
-                Ok(0) => return std::mem::take(&mut self.received),
-                Ok(_) => {}
-                Err(error) => panic!("no orderly close: {error}; {}", self.so_far()),
-            }
-        }
-    }
-
-    /// Everything up to the end of the connection, orderly or not.
-    #[track_caller]
-    pub fn rest_before_end(&mut self) -> Vec<u8> {
-        loop {
-            match self.receive() {
-                Ok(0) => return std::mem::take(&mut self.received),
-                Ok(_) => {}
-                Err(error) if is_timeout(&error) => panic!("it stays open; {}", self.so_far()),
-                Err(_) => return std::mem::take(&mut self.received),
-            }
         }
     }
 
@@ -355,10 +408,15 @@ impl Client {
     }
 
     fn so_far(&self) -> String {
-        const SHOWN: usize = 400;
-        let start = &self.received[..self.received.len().min(SHOWN)];
-        format!("{} bytes so far: {:?}", self.received.len(), String::from_utf8_lossy(start))
+        shown(&self.received)
     }
+}
+
+/// The start of what came.
+fn shown(bytes: &[u8]) -> String {
+    const SHOWN: usize = 400;
+    let start = &bytes[..bytes.len().min(SHOWN)];
+    format!("{} bytes so far: {:?}", bytes.len(), String::from_utf8_lossy(start))
 }
 
 fn is_timeout(error: &io::Error) -> bool {

@@ -236,6 +236,19 @@ impl Secure {
         self.flush(stream)
     }
 
+    /// Says by an alert that it cannot go on, and reads nothing more.
+    pub(crate) fn fail(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        // What is no record, or the rest of one that has begun.
+        let mut junk = &[0; 2 * READ_BYTES][..];
+        while !junk.is_empty() {
+            self.connection.read_tls(&mut junk)?;
+            if self.connection.process_new_packets().is_err() {
+                return self.flush(stream);
+            }
+        }
+        Err(io::Error::other("it has found no fault"))
+    }
+
     /// Reads plain text; none at the end, if the server has said that it is one.
     pub(crate) fn read(&mut self, stream: &mut TcpStream, into: &mut [u8]) -> io::Result<usize> {
         loop {

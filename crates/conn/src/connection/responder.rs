@@ -221,12 +221,4 @@ impl Connection {
             cx.buffers.end_exchange(&mut self.exchange);
         }
     }
-
-    /// The client left while the backend worked: what it says is not wanted any more.
-    pub fn client_left(&mut self, cx: &mut Context) {
-        if self.responder().is_some_and(|one| one.role() == Role::Backend) {
-            cx.tally.add(Counter::BackendsCancelled, 1);
-        }
-        self.abort(CloseReason::ClientGone);
-    }
 }

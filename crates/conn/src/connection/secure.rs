@@ -91,14 +91,14 @@ impl Connection {
     }
 
     /// Whether there is cipher text to be opened, and room for what that gives; or the client's end
-    /// behind all of it.
+    /// behind all of it, where that is wanted.
     pub(super) fn can_open(&self) -> bool {
         let Some(tls) = self.tls.as_deref() else { return false };
         let has_room = || self.buffers.as_ref().is_none_or(|buffers| buffers.input.has_room());
         match tls.is_unopened {
             true => !tls.waits_for_turn && has_room(),
             // As a socket does, it tells of its end whenever it is read from.
-            false => tls.is_left,
+            false => tls.is_left && self.conn.wants().recv,
         }
     }
 
@@ -197,6 +197,10 @@ impl Connection {
     /// The session cannot go on: the client is told why, and then it is over.
     fn session_failed(&mut self, failure: Failure, cx: &mut Context) {
         let Some(tls) = &mut self.tls else { return };
+        if failure == Failure::Refused && tls.secured.is_some() {
+            // As a reset would, it says that nothing more is taken.
+            return self.client_left(cx);
+        }
         tls.failing = Some(CloseReason::TlsFailed);
         let (_, secure) = lent(&mut self.buffers, &mut self.exchange, cx).secured();
         if failure == Failure::Clear
@@ -208,7 +212,7 @@ impl Connection {
         secure.cipher.clear();
         tls.is_unopened = false;
         if secure.wire.is_empty() {
-            self.conn.abort(CloseReason::TlsFailed);
+            self.abort(CloseReason::TlsFailed);
         }
     }
 
@@ -323,15 +327,16 @@ impl Connection {
         let is_all = secure.wire.is_empty();
         let plain = tls.leaving.left(n, is_all);
         if is_all && let Some(reason) = tls.failing {
-            self.conn.abort(reason);
+            self.abort(reason);
         }
         plain
     }
 
-    /// Its write side is to be shut down: first the notice that nothing follows is to leave.
+    /// Its write side is to be shut down: first the notice that nothing follows is to leave, unless
+    /// its last answer was cut.
     pub(super) fn says_end(&mut self, cx: &mut Context) {
         let Some(tls) = &mut self.tls else { return };
-        if tls.session.is_handshaking() {
+        if tls.session.is_handshaking() || self.conn.is_broken_off() {
             return;
         }
         let (_, secure) = lent(&mut self.buffers, &mut self.exchange, cx).secured();

@@ -154,7 +154,7 @@ impl Pair {
     fn leave(&mut self) {
         self.client.send_close_notify();
         self.talk();
-        self.connection.eof(&self.cx);
+        self.connection.eof(&mut self.cx);
         self.drive();
     }
 
@@ -442,4 +442,82 @@ impl Pair {
         }
         panic!("it goes on for ever");
     }
+}
+
+/// A file that is longer than a batch is being sent.
+fn downloading() -> Pair {
+    let mut pair = Pair::new(&TLS13);
+    fs::write(pair.root.path().join("large"), vec![b'x'; 300_000]).unwrap();
+    pair.talk();
+    pair.client.writer().write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    pair.hear();
+    pair.drive_to_piece();
+    pair
+}
+
+impl Pair {
+    /// What the client has to say is taken.
+    fn hear(&mut self) {
+        let said = self.said();
+        let (connection, cx) = (&mut self.connection, &mut self.cx);
+        connection.space(cx)[..said.len()].copy_from_slice(&said);
+        connection.received(said.len(), cx);
+        connection.go_on(&mut Needs::default(), cx);
+    }
+
+    /// The connection is over, and its client is told no more.
+    fn expect_gone(&mut self) {
+        assert_eq!(needs(&self.connection).over, Some(CloseReason::ClientGone));
+        assert!(self.connection.last_words().is_empty());
+    }
+}
+
+#[test]
+fn an_alert_within_a_download_ends_it() {
+    let mut pair = downloading();
+    assert!(pair.connection.hears());
+    pair.client.read_tls(&mut &[0; 100][..]).unwrap();
+    pair.client.process_new_packets().unwrap_err();
+    pair.hear();
+    pair.expect_gone();
+}
+
+#[test]
+fn an_end_without_its_notice_ends_a_download() {
+    let mut pair = downloading();
+    pair.connection.eof(&mut pair.cx);
+    pair.expect_gone();
+}
+
+#[test]
+fn one_with_its_notice_is_that_of_the_client_alone() {
+    let mut pair = downloading();
+    pair.client.send_close_notify();
+    pair.hear();
+    assert!(!pair.connection.hears());
+    pair.connection.eof(&mut pair.cx);
+    assert!(needs(&pair.connection).write && needs(&pair.connection).over.is_none());
+}
+
+#[test]
+fn what_is_asked_within_a_download_is_heard_as_far_as_there_is_room() {
+    let mut pair = downloading();
+    for _ in 0..TURNS_MAX {
+        pair.client.writer().write_all(&[b'x'; 5000]).unwrap();
+        pair.hear();
+        if !pair.connection.hears() {
+            assert_eq!(needs(&pair.connection).over, None);
+            return;
+        }
+    }
+    panic!("it takes whatever comes");
+}
+
+#[test]
+fn of_an_answer_that_is_not_all_the_end_is_not_told() {
+    let mut pair = downloading();
+    pair.connection.send_failed(CloseReason::FileChanged, &mut pair.cx);
+    pair.drive();
+    assert!(!needs(&pair.connection).shut, "its side is shut down");
+    assert!(!pair.has_read_the_end());
 }

@@ -118,6 +118,7 @@ impl Operations {
         self.serve_link(needs, slot, token, desk)
             || needs.read && self.start_receive(slot, token, desk)
             || needs.write && self.start_send(slot, token, desk)
+            || slot.connection.hears() && self.start_receive(slot, token, desk)
             || needs.write && self.held_back(slot, token, desk)
             || self.await_link(needs, slot, token, desk)
     }

@@ -223,10 +223,10 @@ impl Slot {
         }
     }
 
-    pub(super) fn finish(&mut self, end: io::Result<()>, desk: &Desk) {
+    pub(super) fn finish(&mut self, end: io::Result<()>, desk: &mut Desk) {
         match end {
             Ok(()) => self.connection.eof(desk),
-            Err(_) => self.connection.abort(CloseReason::ClientGone),
+            Err(_) => self.connection.client_left(desk),
         }
     }
 }

@@ -27,10 +27,15 @@ impl Conn {
         self.message.stream.open_ended
     }
 
+    /// True once an answer was broken off: its end is told by no words.
+    pub fn is_broken_off(&self) -> bool {
+        self.message.stream.failed
+    }
+
     /// True when the connection ends in order as soon as the output is sent: the last bytes may
     /// wait for the end and share a segment with it.
     pub fn ends_with_output(&self) -> bool {
-        matches!(self.state, State::Closing | State::Parting) && !self.message.stream.failed
+        matches!(self.state, State::Closing | State::Parting) && !self.is_broken_off()
     }
 
     /// The next piece of the body that is being produced, of any length, and whether it is the
