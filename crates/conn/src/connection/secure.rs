@@ -165,6 +165,7 @@ impl Connection {
         was_handshaking: bool,
         cx: &mut Context,
     ) -> bool {
+        let has_wire = self.has_wire();
         let Some(tls) = &mut self.tls else { return false };
         tls.is_unopened = tls.session.has_more();
         if was_handshaking && !tls.session.is_handshaking() {
@@ -179,6 +180,11 @@ impl Connection {
         match opened.state {
             Stands::Handshake => return false,
             Stands::Open => return was_handshaking || opened.plain > 0,
+            // An authority that has seen what it came for (RFC 8737, section 3): it waits for the end
+            // of the handshake, which by TLS 1.2 is the server's to say.
+            Stands::PeerClosed if was_handshaking && has_wire && !self.unseen => {
+                (tls.failing, tls.is_unopened) = (Some(CloseReason::ClientDone), false);
+            }
             // What it has said before that is seen first.
             Stands::PeerClosed => {
                 let is_last = !tls.is_unopened;

@@ -10,7 +10,7 @@ use flyball_http::CloseReason;
 use flyball_observe::counters::{Counter, Owner};
 use flyball_observe::histogram::Timing;
 use flyball_site::Out;
-use flyball_tls::Config;
+use flyball_tls::{Bundle, Config};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
 use rustls::version::{TLS12, TLS13};
@@ -44,6 +44,14 @@ struct Pair {
 
 impl Pair {
     fn new(version: &'static SupportedProtocolVersion) -> Pair {
+        Pair::with(version, |_, _, _| {})
+    }
+
+    /// With other configurations of both sides.
+    fn with(
+        version: &'static SupportedProtocolVersion,
+        change: impl FnOnce(&Config, &mut ClientConfig, flyball_tls::Pair),
+    ) -> Pair {
         let CertifiedKey { cert, signing_key } =
             generate_simple_self_signed(["localhost".to_string()]).unwrap();
         let (chain, key) = (cert.pem(), signing_key.serialize_pem());
@@ -52,11 +60,13 @@ impl Pair {
         roots.add(cert.der().clone()).unwrap();
         let mut provider = default_provider();
         provider.kx_groups = vec![kx_group::X25519];
-        let clients = ClientConfig::builder_with_provider(Arc::new(provider))
+        let mut clients = ClientConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&[version])
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
+        let own = flyball_tls::Pair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
+        change(&config, &mut clients, own);
         let (root, mut cx) = site();
         let address = SocketAddr::from(([192, 0, 2, 1], 1));
         let connection = accepted_from(Peer { tls: Some(config), ..address.into() }, &mut cx);
@@ -344,6 +354,20 @@ fn a_handshake_has_its_own_time_and_a_head_has_its_time_after_it() {
     pair.drive();
     assert_eq!(pair.over, Some(CloseReason::HeadTimeout));
     assert!(pair.has_read_the_end());
+}
+
+#[test]
+fn an_authority_that_asks_whose_name_it_is_sees_the_end_of_the_handshake() {
+    for version in [&TLS12, &TLS13] {
+        let mut pair = Pair::with(version, |config, clients, shown| {
+            clients.alpn_protocols = vec![b"acme-tls/1".to_vec()];
+            let challenges = vec![("localhost".to_owned(), shown)];
+            config.take(Bundle { challenges, ..Bundle::default() });
+        });
+        pair.talk();
+        assert!(!pair.client.is_handshaking(), "{version:?}");
+        assert_eq!(pair.over, Some(CloseReason::ClientDone), "{version:?}");
+    }
 }
 
 #[test]
