@@ -19,6 +19,7 @@ mod time;
 pub use certificates::{About, Kept, import, kept};
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufReader, Read, Write};
 use std::time::Duration;
 
@@ -114,6 +115,15 @@ struct Agent {
     advice_at: u64,
 }
 
+/// A number of all that decides whether an order succeeds: another one of another content.
+fn number_of(configuration: &Configuration) -> u64 {
+    let Configuration { authorities, email, challenges, dns_hook, .. } = configuration;
+    let ways = serde_json::to_string(&(authorities, email, challenges, dns_hook));
+    let mut hasher = DefaultHasher::new();
+    ways.unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
+}
+
 /// An account that is open.
 #[derive(Clone)]
 struct Connection {
@@ -128,7 +138,7 @@ impl Agent {
         storage: Storage,
         channel: Channel,
     ) -> Agent {
-        let by = configuration.number();
+        let by = number_of(&configuration);
         let entries = names.into_iter().map(|names| Entry::new(names, by, &storage)).collect();
         Agent {
             configuration,

@@ -1,7 +1,6 @@
 //! What the agent is told to do: all of it comes with one message.
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -115,8 +114,19 @@ impl Kind {
 
 /// Whether a text names a directory: by its name or its URL.
 pub fn is_directory(text: &str) -> bool {
-    KNOWN.iter().any(|(name, _)| *name == text)
-        || text.strip_prefix("https://").is_some_and(|rest| !rest.is_empty())
+    KNOWN.iter().any(|(name, _)| *name == text) || is_url(text)
+}
+
+/// Whether it is an https URL with a host, and a port that there is.
+fn is_url(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix("https://") else { return false };
+    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic()) && !host.contains('@');
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, Some(port)),
+        _ => (host, None),
+    };
+    is_plain && !name.is_empty() && port.is_none_or(|port| port.parse::<u16>().is_ok())
 }
 
 impl Authority {
@@ -158,21 +168,13 @@ fn url(written: &str) -> &str {
 }
 
 impl Configuration {
-    /// A number of all that decides whether an order succeeds: another one of another content.
-    pub(crate) fn number(&self) -> u64 {
-        let ways = (&self.authorities, &self.email, &self.challenges, &self.dns_hook);
-        let mut hasher = DefaultHasher::new();
-        serde_json::to_string(&ways).unwrap_or_default().hash(&mut hasher);
-        hasher.finish()
-    }
-
     /// The names of each certificate, in one form, if all of it can be done.
     ///
     /// # Errors
     /// What is wrong.
     pub fn check(&self) -> Result<Vec<Vec<Name>>, String> {
         for directory in self.authorities.iter().flat_map(Authority::urls) {
-            if !directory.starts_with("https://") {
+            if !is_url(directory) {
                 return Err(format!("{directory:?} is not the https URL of a directory"));
             }
         }
@@ -264,6 +266,18 @@ mod tests {
         assert_eq!(authority(r#"{"directory": "zerossl"}"#).rehearsal(), None);
         let own = authority(r#"{"directory": "https://a/d", "staging": "https://b/d"}"#);
         assert_eq!((own.url(), own.rehearsal()), ("https://a/d", Some("https://b/d")));
+    }
+
+    #[test]
+    fn a_directory_has_a_host_and_a_port_that_there_is() {
+        for text in ["letsencrypt", "https://a.org", "https://[::1]:14000/dir", "https://[::1]"] {
+            assert!(is_directory(text), "{text}");
+        }
+        for text in ["https://", "https:///dir", "https://:1/d", "https://a:99999/d", "https://a b"]
+        {
+            assert!(!is_directory(text), "{text}");
+        }
+        assert!(!is_directory("https://user:word@a.org/dir") && !is_directory("http://a.org/dir"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the agent that gets certificates is to do, by the settings.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use flyball_acme::{Authority, Configuration, External, Kind, Name, certificate_path};
@@ -7,6 +8,9 @@ use flyball_arch::settings::{SandboxMode, Settings};
 use flyball_site::hosts::without_brackets;
 use flyball_site::{CertificateFiles, CertificateSource, SiteSettings};
 use flyball_sys::secret_file;
+use flyball_tls::ClientAuth;
+
+use crate::tls::FILE_BYTES_MAX;
 
 /// Longest file of a key of an account elsewhere, in bytes.
 const KEY_BYTES_MAX: u64 = 4_096;
@@ -38,6 +42,7 @@ pub(crate) fn configuration(settings: &Settings) -> Result<Option<Configuration>
         return Ok(None);
     }
     let external = external(settings)?;
+    check_files(settings)?;
     let authority = |directory: &String| {
         let known = Authority::new(directory);
         Authority {
@@ -58,6 +63,31 @@ pub(crate) fn configuration(settings: &Settings) -> Result<Option<Configuration>
     };
     configuration.check().map_err(|why| format!("acme: {why}"))?;
     Ok(Some(configuration))
+}
+
+/// Looks whether the files are there that are needed first when something is ordered.
+fn check_files(settings: &Settings) -> Result<(), String> {
+    let acme = &settings.tls.acme;
+    if let Some(path) = &acme.roots {
+        let read = secret_file::read(path, FILE_BYTES_MAX);
+        let read = read.map_err(|error| format!("cannot be read: {error}"));
+        let roots = read.and_then(|file| {
+            ClientAuth::from_pem(&file.bytes, None, false).map_err(|fault| fault.why)
+        });
+        let blame = |why| settings.blame("acme.ca-root", format!("{} {why}", path.display()));
+        roots.map_err(blame)?;
+    }
+    // Any other name is looked for in the directories of PATH.
+    let program = acme.dns_hook.first().map(Path::new).filter(|path| path.is_absolute());
+    let is_executable =
+        |path: &&Path| path.metadata().is_ok_and(|file| file.is_file() && file.mode() & 0o111 != 0);
+    match program.filter(|path| !is_executable(path)) {
+        Some(path) => {
+            let why = format!("{} is no program that can be executed", path.display());
+            Err(settings.blame("acme.dns-hook", why))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The account elsewhere, with its key.
@@ -105,6 +135,24 @@ mod tests {
         assert!(configuration(&settings(sites, "http")).unwrap().is_none());
         let why = configuration(&settings(vec![site(&["*.a.test"])], "https")).unwrap_err();
         assert!(why.contains("*.a.test is ours"), "{why}");
+    }
+
+    #[test]
+    fn what_is_needed_first_when_something_is_ordered_is_looked_for_at_the_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "x").unwrap();
+        let mut settings = settings(vec![site(&["a.test"])], "https");
+        settings.tls.acme.dns_hook = vec![file.to_str().unwrap().to_owned()];
+        assert!(configuration(&settings).unwrap_err().contains("no program"));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(configuration(&settings).is_ok());
+        for (path, why) in [(&file, "no certificate"), (&dir.path().join("none"), "cannot be read")]
+        {
+            settings.tls.acme.roots = Some(path.clone());
+            let told = configuration(&settings).unwrap_err();
+            assert!(told.contains("acme.ca-root") && told.contains(why), "{told}");
+        }
     }
 
     #[test]

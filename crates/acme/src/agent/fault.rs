@@ -9,6 +9,9 @@ use crate::agent::channel::Gone;
 /// Types of problems (RFC 8555, section 6.7) begin so.
 const TYPES: &str = "urn:ietf:params:acme:error:";
 
+/// Most characters of what an authority says that are told.
+const WHY_MAX: usize = 1_000;
+
 /// How often a request is made whose nonce is refused, beyond what the library does by itself.
 const NONCE_TRIES: u32 = 8;
 
@@ -69,7 +72,11 @@ impl From<io::Error> for Fault {
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Fault {
-        let why = error.to_string();
+        let mut why = error.to_string();
+        if let Some((at, _)) = why.char_indices().nth(WHY_MAX) {
+            why.truncate(at);
+            why.push_str("...");
+        }
         match &error {
             Error::Api(problem) if is(problem, "accountDoesNotExist") => Fault::Unknown(why),
             Error::Api(problem) if is_away(problem) => Fault::Away(why),

@@ -180,8 +180,8 @@ impl Connection {
         match opened.state {
             Stands::Handshake => return false,
             Stands::Open => return was_handshaking || opened.plain > 0,
-            // An authority that has seen what it came for (RFC 8737, section 3): it waits for the end
-            // of the handshake, which by TLS 1.2 is the server's to say.
+            // An authority has seen what it came for (RFC 8737, section 3). It waits for the end of
+            // the handshake, which by TLS 1.2 is the server's to say.
             Stands::PeerClosed if was_handshaking && has_wire && !self.unseen => {
                 (tls.failing, tls.is_unopened) = (Some(CloseReason::ClientDone), false);
             }

@@ -158,6 +158,16 @@ pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
     if has_dns && acme.dns_hook.is_empty() {
         faults.push(("acme.challenge", "dns-01 needs a command: acme.dns-hook".to_owned()));
     }
+    if !has_dns && !acme.dns_hook.is_empty() {
+        let why = "only dns-01 calls it, which acme.challenge does not have";
+        faults.push(("acme.dns-hook", why.to_owned()));
+    }
+    let is_clear = settings.listen.iter().any(|listen| !listen.tls);
+    if acme.challenges == ["http-01"] && !is_clear {
+        let why =
+            "http-01 is asked for at port 80, and each address of listen has https:// before it";
+        faults.push(("acme.challenge", why.to_owned()));
+    }
     if acme.external.is_some() != acme.external_key.is_some() {
         let why = "an account elsewhere has both acme.external-account and acme.external-key";
         let is_id = acme.external.is_some();
