@@ -10,10 +10,11 @@ use flyball_site::{CertificateFiles, CertificateSource, SiteSettings};
 use flyball_sys::secret_file;
 use flyball_tls::ClientAuth;
 
-use crate::tls::FILE_BYTES_MAX;
-
 /// Longest file of a key of an account elsewhere, in bytes.
 const KEY_BYTES_MAX: u64 = 4_096;
+
+/// Longest file of authorities that the authority's own server is known by, in bytes.
+const ROOTS_BYTES_MAX: u64 = 4 << 20;
 
 /// The names of the certificate of a site: its hosts, addresses without their brackets.
 pub(crate) fn names_of(site: &SiteSettings) -> Vec<String> {
@@ -69,7 +70,7 @@ pub(crate) fn configuration(settings: &Settings) -> Result<Option<Configuration>
 fn check_files(settings: &Settings) -> Result<(), String> {
     let acme = &settings.tls.acme;
     if let Some(path) = &acme.roots {
-        let read = secret_file::read(path, FILE_BYTES_MAX);
+        let read = secret_file::read(path, ROOTS_BYTES_MAX);
         let read = read.map_err(|error| format!("cannot be read: {error}"));
         let roots = read.and_then(|file| {
             ClientAuth::from_pem(&file.bytes, None, false).map_err(|fault| fault.why)
