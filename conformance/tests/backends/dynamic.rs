@@ -226,7 +226,8 @@ fn a_program_gets_its_request_and_answers_it(architecture: &str) {
     let answer = ask(
         &mut client,
         "POST /run/env/more%20path?a=b HTTP/1.1\r\nHost: example.org:81\r\nContent-Length: 0\r\n\
-         Proxy: http://evil/\r\nX-Mine: 1\r\n\r\n",
+         Proxy: http://evil/\r\nHTTPS: evil\r\nSSL-Client-Verify: evil\r\n\
+         SSL_CLIENT_S_DN: evil\r\nssl-protocol: evil\r\nX-Mine: 1\r\n\r\n",
     );
     assert_eq!(answer.status(), 200);
     let text = answer.text;

@@ -17,6 +17,10 @@ use tempfile::TempDir;
 /// Time that a server has to begin its answer where the test is that it does not.
 const ANSWER_MS: u64 = 400;
 
+/// Fields by which a client says what the server alone knows of TLS.
+const CLAIMS: &str = "HTTPS: evil\r\nSSL-Client-Verify: evil\r\nSSL_CLIENT_S_DN: evil\r\n\
+                      ssl-protocol: evil\r\n";
+
 /// A web server, and the socket at which its requests arrive.
 pub(crate) struct Front {
     pub(crate) server: Server,
@@ -248,7 +252,8 @@ fn a_request_and_its_answer_are_records(architecture: &str) {
     let mut client = front.server.connect();
     let long = "x".repeat(200);
     client.send(format!(
-        "GET /a.php/in%20fo?q HTTP/1.1\r\nHost: example.org\r\nX-Long: {long}\r\nProxy: e\r\n\r\n"
+        "GET /a.php/in%20fo?q HTTP/1.1\r\nHost: example.org\r\nX-Long: {long}\r\n\
+         {CLAIMS}Proxy: e\r\n\r\n"
     ));
     let mut link = front.accept();
     let params = link.request();
@@ -269,6 +274,7 @@ fn a_request_and_its_answer_are_records(architecture: &str) {
     for absent in ["HTTP_PROXY", "PATH", "CONTENT_LENGTH"] {
         assert_eq!(value(&params, absent), None, "{absent}");
     }
+    assert!(!params.iter().any(|(_, value)| value == "evil"), "{params:?}");
     // The head is cut between records, one byte comes at a time, and errors are told in between.
     let id = value(&params, "REQUEST_ID").unwrap();
     let said = [
@@ -600,7 +606,8 @@ fn scgi_is_a_netstring_and_an_answer(architecture: &str) {
         [("Content-Length: 5", "body#"), ("Transfer-Encoding: chunked", "5\r\nbody#\r\n0\r\n\r\n")]
     {
         tell.send(b"Status: 200 OK\nContent-Type: text/plain\n\nanswer".to_vec()).unwrap();
-        client.send(format!("POST /app/x?y HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n{sent}"));
+        client
+            .send(format!("POST /app/x?y HTTP/1.1\r\nHost: a\r\n{CLAIMS}{framing}\r\n\r\n{sent}"));
         let (head, text) = answer(&mut client);
         assert_eq!((head.status(), &*text), (200, "answer"), "{framing}");
         let all = heard.recv_timeout(wait::DEADLINE).unwrap();
@@ -613,7 +620,7 @@ fn scgi_is_a_netstring_and_an_answer(architecture: &str) {
         for pair in ["SCRIPT_NAME\0/app\0", "PATH_INFO\0/x\0", "QUERY_STRING\0y\0"] {
             assert!(text.contains(pair), "{pair:?} is not in {text:?}");
         }
-        assert!(!text.contains("chunked"), "{text:?}");
+        assert!(!text.contains("chunked") && !text.contains("evil"), "{text:?}");
     }
     // Nobody can say how long it is.
     let chunk = "x".repeat(2000);

@@ -30,7 +30,7 @@ pub mod quality;
 pub mod range;
 pub mod request;
 pub mod scan;
-mod secured;
+pub mod secured;
 pub mod status;
 mod target;
 

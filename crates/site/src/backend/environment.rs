@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Write;
 
 use flyball_http::head::Content;
-use flyball_http::{Name, Request, Scheme, Secured};
+use flyball_http::{Name, Request, Scheme, Secured, secured};
 
 use crate::path::{self, Mapped};
 
@@ -226,7 +226,7 @@ impl Environment {
     fn add_field(&mut self, name: &[u8], value: &[u8]) {
         let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
         // `X_A` and `X-A` would be one variable, and a program may trust what one of them says.
-        if !name.iter().all(is_plain) || Name::is_any(name, LEFT_OUT) {
+        if !name.iter().all(is_plain) || Name::is_any(name, LEFT_OUT) || secured::is_claim(name) {
             return;
         }
         let upper = |&byte: &u8| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() };
@@ -254,7 +254,7 @@ pub(super) fn is_of_request(name: &[u8]) -> bool {
     let is_field = |rest: &[u8]| {
         let is_plain =
             |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
-        rest != b"PROXY" && rest.iter().all(is_plain)
+        rest != b"PROXY" && !secured::is_claim(rest) && rest.iter().all(is_plain)
     };
     OF_REQUEST.iter().any(|known| known.as_bytes() == name)
         || name.strip_prefix(HTTP).is_some_and(is_field)
@@ -412,13 +412,19 @@ mod tests {
         for name in ["LD_PRELOAD", "PATH", "BASH_ENV", "HTTP_PROXY", "http_proxy", "HTTP_x", ""] {
             assert!(!is_of_request(name.as_bytes()), "{name}");
         }
+        for name in ["HTTP_HTTPS", "HTTP_SSL_CLIENT_VERIFY", "HTTP_SSL_PROTOCOL"] {
+            assert!(!is_of_request(name.as_bytes()), "{name}");
+        }
     }
 
     #[test]
     fn no_field_passes_for_what_a_program_trusts() {
         let all = of("GET / HTTP/1.1\r\nHost: a\r\nProxy: http://evil\r\npRoXy: x\r\n\
                       X_Forwarded_For: 1\r\nConnection: close\r\nProxy-Authorization: b\r\n\
+                      HTTPS: on\r\nSSL-Client-Verify: SUCCESS\r\nssl-client-s-dn: CN=a\r\n\
+                      SSL_CLIENT_VERIFY: SUCCESS\r\nSSL-Protocol: TLSv1.3\r\n\
                       X-Ok: yes\r\n\r\n");
+        assert!(!all.iter().any(|(name, _)| name.contains("SSL_") || name.contains("HTTPS")));
         assert_eq!(value(&all, "HTTP_PROXY"), None);
         assert_eq!(value(&all, "HTTP_X_FORWARDED_FOR"), None);
         assert_eq!(value(&all, "HTTP_CONNECTION"), None);

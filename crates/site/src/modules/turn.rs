@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use flyball_http::Request;
+use flyball_http::{Request, secured};
 use flyball_module::{Exchange, Refused};
 use flyball_sys::{error_log, process};
 
@@ -85,11 +85,12 @@ impl Exchange for Called<'_> {
     }
 
     fn field(&self, name: &[u8]) -> Option<&[u8]> {
-        self.caller.request.field(name)
+        self.caller.request.field(name).filter(|_| !secured::is_claim(name))
     }
 
     fn field_at(&self, index: usize) -> Option<(&[u8], &[u8])> {
-        self.caller.request.fields().nth(index)
+        let fields = self.caller.request.fields();
+        fields.filter(|(name, _)| !secured::is_claim(name)).nth(index)
     }
 
     fn peer(&self) -> IpAddr {
@@ -142,5 +143,31 @@ impl Exchange for Called<'_> {
         let path = String::from_utf8_lossy(self.caller.request.path()).into_owned();
         let name = self.caller.name;
         error_log::write(format_args!("module {name}: {method} {path} [{}]: {line}", self.id()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flyball_http::scan::parse_head;
+    use flyball_http::{Head, Limits};
+
+    #[test]
+    fn a_module_sees_no_field_that_says_what_the_server_alone_knows() {
+        const TEXT: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nHTTPS: on\r\nX-One: 1\r\n\
+                              SSL-Client-Verify: SUCCESS\r\nSSL_CLIENT_S_DN: CN=a\r\n\
+                              X-Two: 2\r\n\r\n";
+        let mut head = Head::default();
+        parse_head(TEXT, &Limits::default(), &mut head).unwrap();
+        let (mut body, mut draft, mut id) = (BodyQueue::NONE, Draft::default(), String::new());
+        let request = head.request(TEXT);
+        let caller = Caller { request, path: b"/", at: 1, name: "a" };
+        let called = Called { caller, body: &mut body, draft: &mut draft, id: &mut id };
+        for name in ["HTTPS", "ssl-client-verify", "SSL_CLIENT_S_DN"] {
+            assert_eq!(called.field(name.as_bytes()), None, "{name}");
+        }
+        let all: Vec<_> = (0..).map_while(|at| called.field_at(at)).collect();
+        let seen: [(&[u8], &[u8]); 3] = [(b"Host", b"a"), (b"X-One", b"1"), (b"X-Two", b"2")];
+        assert_eq!(all, seen);
     }
 }
