@@ -2,16 +2,29 @@
 
 use flyball_http::{Fields, Name, Status};
 
+macro_rules! page {
+    ($title:literal $text:literal) => {
+        concat!(
+            "<!doctype html>\n<meta charset=\"utf-8\">\n",
+            "<meta name=\"viewport\" content=\"width=device-width\">\n",
+            "<title>",
+            $title,
+            "</title>\n<h1>",
+            $title,
+            "</h1>\n<p>",
+            $text,
+            "</p>\n",
+        )
+        .as_bytes()
+    };
+}
+
 macro_rules! pages {
     ($($name:ident $title:literal $text:literal),* $(,)?) => {
         /// The page of a status, as HTML.
         pub(crate) fn page(status: Status) -> &'static [u8] {
             match status {
-                $(Status::$name => concat!(
-                    "<!doctype html>\n<meta charset=\"utf-8\">\n",
-                    "<meta name=\"viewport\" content=\"width=device-width\">\n",
-                    "<title>", $title, "</title>\n<h1>", $title, "</h1>\n<p>", $text, "</p>\n",
-                ).as_bytes(),)*
+                $(Status::$name => page!($title $text),)*
                 _ => page(Status::INTERNAL_SERVER_ERROR),
             }
         }
@@ -40,6 +53,22 @@ pages! {
     SERVICE_UNAVAILABLE "Unavailable" "The server is short of resources; please try again.",
     INTERNAL_SERVER_ERROR "Server error" "Something went wrong here.",
 }
+
+/// That of 421 over a connection that was made for a site of another policy: the client may ask
+/// again over one of its own (RFC 9110, section 15.5.20).
+pub(crate) const OTHER_POLICY: &[u8] = page!(
+    "Misdirected request"
+    "This connection was made for another name, and this name asks for one of its own; please \
+     connect again."
+);
+
+/// That of 421 over TLS for a site that has no certificate.
+pub(crate) const NOT_BY_TLS: &[u8] =
+    page!("Misdirected request" "This name is not served by https.");
+
+/// That of 421 in the clear for a site whose clients show certificates.
+pub(crate) const BY_TLS_ALONE: &[u8] =
+    page!("Misdirected request" "This name is served by https alone.");
 
 /// The type of these pages.
 pub(crate) const TYPE: &str = "text/html; charset=utf-8";

@@ -435,9 +435,7 @@ impl Service {
         match self.sites.transports.passage(site, &request, &self.sites.hosts) {
             Passage::Free => {}
             Passage::Redirect(port) => return self.redirect_to_https(&request, port),
-            Passage::Misdirected => {
-                return self.refuse(&request, Status::MISDIRECTED_REQUEST);
-            }
+            Passage::Misdirected(page) => return self.misdirect(&request, page),
         }
         if let Some(access) = &self.sites.sites[site].access {
             match access.check(&request, &mut self.scratch, now.ms()) {

@@ -24,7 +24,22 @@ impl Service {
     }
 
     fn refuse_without_site(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
-        let page = pages::page(status);
+        self.refuse_by(request, status, pages::page(status))
+    }
+
+    /// The answer to a request that came by a way which does not lead to its site: nothing of that
+    /// is told but this page.
+    pub(super) fn misdirect(&mut self, request: &Request<'_>, page: &'static [u8]) -> Lookup<'_> {
+        self.fields.clear();
+        self.refuse_by(request, Status::MISDIRECTED_REQUEST, page)
+    }
+
+    fn refuse_by(
+        &mut self,
+        request: &Request<'_>,
+        status: Status,
+        page: &'static [u8],
+    ) -> Lookup<'_> {
         pages::add_fields(page.len(), &mut self.fields);
         let body = page_body(request, Bytes::from_static(page));
         Lookup::Answer(Answer { status, fields: (&self.fields).into(), body })

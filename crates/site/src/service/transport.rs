@@ -69,8 +69,8 @@ pub(super) enum Passage {
     Free,
     /// It is led to `https`, at this port.
     Redirect(u16),
-    /// It came by a way that does not lead to its site.
-    Misdirected,
+    /// It came by a way that does not lead to its site, as this page tells.
+    Misdirected(&'static [u8]),
 }
 
 impl Transports {
@@ -83,7 +83,8 @@ impl Transports {
             {
                 Passage::Free
             }
-            (Scheme::Https, _) => Passage::Misdirected,
+            (Scheme::Https, Some(_)) => Passage::Misdirected(pages::OTHER_POLICY),
+            (Scheme::Https, None) => Passage::Misdirected(pages::NOT_BY_TLS),
             (Scheme::Http, None) => Passage::Free,
             (Scheme::Http, Some(_)) if transport.redirects && !request.came_by_https() => {
                 // What answers a challenge may be a fallback or a program: nothing of a site whose
@@ -110,7 +111,10 @@ impl Transports {
 impl Transport {
     /// What a request in the clear gets that is led nowhere.
     fn in_clear(&self) -> Passage {
-        if self.only_tls { Passage::Misdirected } else { Passage::Free }
+        match self.only_tls {
+            true => Passage::Misdirected(pages::BY_TLS_ALONE),
+            false => Passage::Free,
+        }
     }
 }
 
@@ -177,9 +181,11 @@ mod tests {
     fn over_tls_the_policy_is_that_of_the_site() {
         let all = transports(Some(1), true, false);
         let by = |policy| passage(&all, "/", Scheme::Https, policy);
-        assert_eq!((by(Some(1)), by(Some(0))), (Passage::Free, Passage::Misdirected));
+        let other = Passage::Misdirected(pages::OTHER_POLICY);
+        assert_eq!((by(Some(1)), by(Some(0))), (Passage::Free, other));
         let none = transports(None, true, false);
-        assert_eq!(passage(&none, "/", Scheme::Https, Some(0)), Passage::Misdirected);
+        let not_by_tls = Passage::Misdirected(pages::NOT_BY_TLS);
+        assert_eq!(passage(&none, "/", Scheme::Https, Some(0)), not_by_tls);
         assert_eq!(passage(&none, "/", Scheme::Http, None), Passage::Free);
         assert_eq!(passage(&Transports::default(), "/", Scheme::Https, Some(0)), Passage::Free);
     }
@@ -198,7 +204,7 @@ mod tests {
         let [leads, refuses] = [true, false].map(|leads| transports(Some(0), leads, true));
         for target in ["/", "/.well-known/acme-challenge/x"] {
             assert_eq!(clear(&leads, target), Passage::Redirect(PORT));
-            assert_eq!(clear(&refuses, target), Passage::Misdirected);
+            assert_eq!(clear(&refuses, target), Passage::Misdirected(pages::BY_TLS_ALONE));
         }
     }
 
@@ -222,6 +228,6 @@ mod tests {
         assert_eq!(led(&all[..2], false, 1), Passage::Redirect(1000));
         // Where it is served in the clear alone, it is led nowhere.
         assert_eq!(led(&all[..1], false, 0), Passage::Free);
-        assert_eq!(led(&all[..1], true, 0), Passage::Misdirected);
+        assert_eq!(led(&all[..1], true, 0), Passage::Misdirected(pages::BY_TLS_ALONE));
     }
 }

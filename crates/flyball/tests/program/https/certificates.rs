@@ -72,6 +72,7 @@ fn a_site_without_a_certificate_says_so() {
     // The site of all other hosts is not served by TLS.
     let other = authority.curl(&server, "a.test", &["-H", "Host: other.test"]).0;
     assert!(other.ends_with("421"), "{other}");
+    assert!(other.contains("This name is not served by https."), "{other}");
 }
 
 #[test]

@@ -70,6 +70,9 @@ fn a_site_whose_clients_show_certificates_is_reached_by_its_own_name_alone() {
     assert_eq!(authority.curl(&server, "b.test", &["-E", &client]).0, "over TLS\n200");
     let (other, _) = authority.curl(&server, "a.test", &["-H", "Host: b.test"]);
     assert!(other.ends_with("421"), "{other}");
+    let told = "This connection was made for another name, and this name asks for one of its own; \
+                please connect again.";
+    assert!(other.contains(told), "{other}");
     let (other, _) = authority.curl(&server, "b.test", &["-E", &client, "-H", "Host: a.test"]);
     assert!(other.ends_with("421"), "{other}");
     // In the clear no certificate can be shown, whatever answers.
@@ -78,7 +81,9 @@ fn a_site_whose_clients_show_certificates_is_reached_by_its_own_name_alone() {
         let mut plain = Client::connect(server.address());
         let request = format!("GET {path} HTTP/1.1\r\nHost: b.test\r\nConnection: close\r\n\r\n");
         plain.send(request.as_bytes());
-        assert!(plain.rest().starts_with(b"HTTP/1.1 421 "), "{path}");
+        let answer = String::from_utf8(plain.rest()).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 421 "), "{path}: {answer}");
+        assert!(answer.contains("This name is served by https alone."), "{path}: {answer}");
     }
     server.assert_sound();
 }
