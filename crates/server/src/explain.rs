@@ -14,6 +14,7 @@ use flyball_arch::{ALL, Architecture, Auto, Cut, registry};
 use flyball_sys::{cgroup, machine as kernel, process};
 
 use crate::sandbox;
+use crate::words::counted;
 use crate::{spool, warnings};
 
 pub use machine::{Fact, facts};
@@ -123,7 +124,7 @@ impl Effects<'_> {
         let (settings, architecture) = (self.settings, self.architecture);
         let (cpus, processes) = (settings.cpus(), architecture.processes(settings));
         let allowed = process::allowed_cpus();
-        let mask = format!("{} in the affinity mask", counted(allowed.len(), "CPU"));
+        let mask = format!("{} in the affinity mask", counted(allowed.len() as u64, "CPU"));
         let why = match cgroup::cpu_quota() {
             Some(quota) if (quota.most.ceil() as usize) < allowed.len() => {
                 format!("a quota of {} CPUs in {}; {mask}", quota.most, quota.file)
@@ -155,7 +156,7 @@ impl Effects<'_> {
         let caches = &self.settings.caches;
         let share = descriptors / FILES_SHARE;
         if caches.files_max > share {
-            let why = format!("a quarter of {}", counted(descriptors, "descriptor"));
+            let why = format!("a quarter of {}", counted(descriptors as u64, "descriptor"));
             self.cut("cache.files", share, format!("{why}: connections need the others"));
         }
         let workers = self.architecture.workers(self.settings) as u64;
@@ -190,7 +191,7 @@ impl Effects<'_> {
             Some(soft) if soft < descriptors as u64 => {
                 format!("{descriptors} descriptors (the soft limit of {soft} raised to the hard)")
             }
-            _ => counted(descriptors, "descriptor"),
+            _ => counted(descriptors as u64, "descriptor"),
         };
         let files = cut.caches.files_max;
         let others = format!("{files} of cache.files and {DESCRIPTORS_RESERVED}");
@@ -244,10 +245,6 @@ impl Effects<'_> {
             self.note("sandbox", format!("this kernel lacks {what}: {then}"));
         }
     }
-}
-
-fn counted(n: usize, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
 /// A size as it is written in settings, in the largest unit that keeps it whole; beyond 10 GiB it

@@ -23,9 +23,10 @@ mod supervise;
 mod surroundings;
 mod tls;
 mod warnings;
+pub mod words;
 
 pub use configuration::{Changes, Configuration};
 pub use sandbox::USERS;
-pub use server::Server;
+pub use server::{Checked, Server};
 pub use surroundings::{Lack, lacks};
-pub use tls::{may_be_internal, root_path};
+pub use tls::{Told, may_be_internal, root_path};

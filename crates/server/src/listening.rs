@@ -129,12 +129,7 @@ impl Listening {
         (self.bound, self.left) = (Vec::new(), Vec::new());
     }
 
-    /// The addresses, with the ports that were found.
-    pub(crate) fn addresses(&self) -> Vec<Address> {
-        self.bound.iter().map(|bound| bound.listen.address).collect()
-    }
-
-    /// The same, with what is spoken and served there.
+    /// The addresses, with the ports that were found, and what is spoken and served there.
     pub(crate) fn listens(&self) -> Vec<Listen> {
         self.bound.iter().map(|bound| bound.listen.clone()).collect()
     }

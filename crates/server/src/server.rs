@@ -20,7 +20,7 @@ use crate::handover::Inherited;
 use crate::listening::{Listening, explain};
 use crate::sandbox::Confinement;
 use crate::spawner::Spawner;
-use crate::tls::{Roots, Tls};
+use crate::tls::{Roots, Tls, Told};
 use crate::{acme, spool, surroundings, warnings};
 
 /// A server that is bound and may be run.
@@ -36,6 +36,15 @@ pub struct Server {
     pub(crate) before: Option<Channel>,
     /// Whether the sockets are lent: their owner goes on listening when the server ends.
     pub(crate) is_lent: bool,
+}
+
+/// What a check has found.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// What is not as it was asked for.
+    pub warnings: Vec<String>,
+    /// The certificates that a server would begin with.
+    pub certificates: Vec<Told>,
 }
 
 /// What a generation of workers runs by.
@@ -166,15 +175,15 @@ impl Server {
     }
 
     /// Whether a server with these settings could open its sites, and its workers enter them; the
-    /// warnings that it would give, but for those of the sockets that it is handed. Binds nothing.
-    /// To be called by a process of one thread.
+    /// warnings that it would give, but for those of the sockets that it is handed, and its
+    /// certificates. Binds nothing. To be called by a process of one thread.
     ///
     /// # Errors
     /// Why not.
     pub fn check(
         architecture: &'static dyn Architecture,
         settings: &Settings,
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<Checked, String> {
         let mut settings = settings.clone();
         derive(&mut settings);
         let confinement = Confinement::new(architecture, &settings)?;
@@ -192,15 +201,22 @@ impl Server {
         }
         warnings.extend(warnings::all(architecture, &settings, &sites, &confinement));
         warnings.extend(tls.iter().flat_map(Tls::warnings).cloned());
-        Ok(warnings)
+        let certificates = tls.map(|tls| tls.told(&[])).unwrap_or_default();
+        Ok(Checked { warnings, certificates })
     }
 
-    /// The addresses that are listened on, with the ports that were found.
-    pub fn addresses(&self) -> Vec<Address> {
-        self.listening.addresses()
+    /// The certificates that a server with these settings would begin with. Binds nothing, and
+    /// blocks on the disk.
+    ///
+    /// # Errors
+    /// Which file cannot be used, and why.
+    pub fn certificates(settings: &Settings) -> Result<Vec<Told>, String> {
+        let tls = Tls::open(settings, &Roots::default())?;
+        Ok(tls.map(|tls| tls.told(&[])).unwrap_or_default())
     }
 
-    /// The same, with what is spoken there.
+    /// The addresses that are listened on, with the ports that were found, and what is spoken
+    /// there.
     pub fn listens(&self) -> Vec<Listen> {
         self.listening.listens()
     }

@@ -3,11 +3,13 @@
 
 mod clients;
 mod files;
+mod hosts;
 mod internal;
+mod roots;
+mod told;
+mod watched;
 
 use std::collections::{HashMap, HashSet};
-use std::io;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,35 +18,25 @@ use flyball_arch::Renewals;
 use flyball_arch::settings::{Settings, TicketKeys};
 use flyball_site::hosts::Hosts;
 use flyball_site::{CertificateFiles, CertificateSource, SiteSettings, Sites};
+use flyball_sys::clock;
 use flyball_sys::letterbox::Letterbox;
 use flyball_sys::net::Address;
-use flyball_sys::secret_file::{self, SecretFile};
-use flyball_sys::{clock, random, sealed};
-use flyball_tls::{
-    Authority, Bundle, ClientAuth, Config, Pair, Policy, ROOT_BYTES, Root, Site, Tickets, Unknown,
-};
+use flyball_tls::{Authority, Bundle, ClientAuth, Config, Pair, Policy, Site, Tickets, Unknown};
 
 use clients::Clients;
-pub(crate) use files::{FILE_BYTES_MAX, Source, Told};
-use files::{Files, expiry, read_pair};
+pub(crate) use files::FILE_BYTES_MAX;
+use files::{Files, Source, Taken, read_pair};
 pub use internal::root_path;
+use roots::RootFile;
+pub(crate) use roots::Roots;
+pub use told::Told;
+use watched::Moment;
 
 use crate::acme;
-
-/// Fewest bytes of a file that keys of tickets come from.
-const TICKET_BYTES_MIN: usize = 32;
-
-/// How long a root of tickets is used, in seconds.
-const ROOT_S: u64 = 7 * 86_400;
-
-/// How long the one before is kept, in seconds: longer than any ticket lasts.
-const ROOT_KEPT_S: u64 = 2 * 86_400;
+use crate::words::lasting;
 
 /// Longest time between two looks, in milliseconds: keys of tickets follow from the time alone.
 const LOOK_MS_MAX: u64 = 3_600_000;
-
-/// Most roots at a time.
-const ROOTS_MAX: usize = 2;
 
 /// Whether this machine's own authority may vouch for a name or an address.
 pub fn may_be_internal(name: &str) -> bool {
@@ -58,6 +50,8 @@ pub(crate) struct Tls {
     /// The sites by host, as names are led to them.
     hosts: Arc<Hosts>,
     roots: Roots,
+    /// Where they come from, if that is a file.
+    root_file: Option<RootFile>,
     /// Where certificates were read, by their numbers.
     files: Vec<Files>,
     /// Those that were renewed since, with their numbers.
@@ -85,15 +79,6 @@ pub(crate) struct Challenges {
     pub(crate) answers: Vec<(String, String)>,
 }
 
-/// The roots of tickets.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Roots {
-    /// The one that tickets are made with, and the one before.
-    pub(crate) all: Vec<Root>,
-    /// When the first was drawn, in seconds since 1970.
-    pub(crate) since_s: u64,
-}
-
 impl Tls {
     /// Reads all files; nothing where no address speaks TLS. `roots` are those of tickets, of
     /// which a server draws its own if there are none. Blocks on the disk.
@@ -111,20 +96,21 @@ impl Tls {
             .map(|site| reader.site(site, settings))
             .collect::<Result<_, _>>()?;
         let now_s = clock::unix_ms() / 1_000;
-        let Reader { pairs, files, mut clients, mut warnings, .. } = reader;
-        for (pair, files) in pairs.iter().zip(&files) {
-            let Some(pair) = pair else {
+        let Reader { pairs, mut files, mut clients, mut warnings, .. } = reader;
+        for (pair, files) in pairs.iter().zip(&mut files) {
+            if pair.is_none() {
                 let name = files.told().names.join(", ");
                 warnings.push(format!(
                     "there is no certificate for {name} yet; until there is one, handshakes for \
                      it fail"
                 ));
-                continue;
-            };
-            warnings.extend(expiry(pair, now_s).map(|why| files.blame(&why)));
+            }
+            warnings.extend(files.look_at_time(now_s));
         }
+        warnings.extend(hosts::warnings(&settings.sites, &sites, &pairs, &files));
+        warnings.extend(clients.iter().flat_map(Clients::notes));
         warnings.extend(clients.iter_mut().filter_map(|clients| clients.warning(now_s)));
-        let roots = roots_of(settings, roots, now_s, &mut warnings)?;
+        let (roots, root_file) = roots.after(settings, now_s, &mut warnings)?;
         let mut hosts = Hosts::new(&settings.sites);
         hosts.serve_at(&settings.lists_of_hosts());
         let hosts = Arc::new(hosts);
@@ -143,6 +129,7 @@ impl Tls {
             config,
             hosts,
             roots,
+            root_file,
             files,
             renewed: Vec::new(),
             clients,
@@ -211,7 +198,9 @@ impl Tls {
         };
         let mut known = HashSet::new();
         let is_new = |told: &Told| {
-            told.serial.is_empty() || known.insert((told.issuer.clone(), told.serial.clone()))
+            let Told { issuer, key, serial, .. } = told;
+            let own = (told.name().to_owned(), issuer.clone(), *key, serial.clone());
+            serial.is_empty() || known.insert(own)
         };
         self.files.iter().map(told).filter(is_new).collect()
     }
@@ -263,26 +252,12 @@ impl Tls {
     ) -> Seen {
         let mut seen = Seen::default();
         self.look_ms = now_ms + settings.tls.watch_ms.min(LOOK_MS_MAX);
-        let is_watched = settings.tls.watch_ms != u64::MAX;
-        for (number, files) in self.files.iter_mut().enumerate() {
-            let looked = match files.source {
-                Source::Files if !is_watched => None,
-                Source::Files | Source::Acme => files.look(now_s),
-                Source::Internal => files.issue(&settings.tls.internal, now_s),
-            };
-            match looked {
-                None => {}
-                Some(Ok(pair)) => {
-                    let until = pair.certificate().not_after_s.saturating_sub(now_s) / 86_400;
-                    seen.news.push(format!("{} is in use; it holds {until} days", files.shown()));
-                    self.renewed.retain(|(known, _)| *known != number);
-                    self.renewed.push((number, pair));
-                }
-                Some(Err(why)) => seen.troubles.push(why),
-            }
-        }
-        self.look_at_clients(is_watched, now_s, &mut seen);
-        let has_turned = settings.tls.tickets == TicketKeys::Auto && self.roots.turn(now_s);
+        let watch_ms = settings.tls.watch_ms;
+        let at = Moment { ms: now_ms, s: now_s, gone_ms_max: watch_ms };
+        let is_watched = watch_ms != u64::MAX;
+        self.look_at_files(is_watched, settings, at, &mut seen);
+        self.look_at_clients(is_watched, at, &mut seen);
+        let has_turned = self.look_at_roots(is_watched, settings, at, &mut seen);
         let has_others = self.keep(sites, &mut seen);
         if !seen.news.is_empty() || has_turned || has_others {
             seen.troubles.extend(self.hand_out().err());
@@ -290,17 +265,77 @@ impl Tls {
         seen
     }
 
-    /// Looks whose certificates clients are to show now, and whether a list in use is over.
-    fn look_at_clients(&mut self, is_watched: bool, now_s: u64, seen: &mut Seen) {
-        for clients in &mut self.clients {
-            let looked = if is_watched { clients.look(now_s) } else { None };
+    /// Looks which certificates were renewed, and which are about to end.
+    fn look_at_files(
+        &mut self,
+        is_watched: bool,
+        settings: &Settings,
+        at: Moment,
+        seen: &mut Seen,
+    ) {
+        for (number, files) in self.files.iter_mut().enumerate() {
+            let looked = match files.source {
+                Source::Files if !is_watched => None,
+                Source::Files | Source::Acme => files.look(at),
+                Source::Internal => files
+                    .issue(&settings.tls.internal, at.s)
+                    .map(|issued| issued.map(|pair| Taken { pair, warning: None })),
+            };
             match looked {
                 None => {}
-                Some(Ok(news)) => seen.news.push(news),
+                Some(Ok(Taken { pair, warning })) => {
+                    let left = lasting(pair.certificate().not_after_s.saturating_sub(at.s));
+                    seen.news.push(format!("{} is in use; it holds {left}", files.shown()));
+                    seen.troubles.extend(warning);
+                    self.renewed.retain(|(known, _)| *known != number);
+                    self.renewed.push((number, pair));
+                }
                 Some(Err(why)) => seen.troubles.push(why),
             }
-            seen.troubles.extend(clients.look_at_time(now_s));
+            seen.troubles.extend(files.look_at_time(at.s));
         }
+    }
+
+    /// Looks whose certificates clients are to show now, and whether a list in use is over.
+    fn look_at_clients(&mut self, is_watched: bool, at: Moment, seen: &mut Seen) {
+        for clients in &mut self.clients {
+            let looked = if is_watched { clients.look(at) } else { None };
+            match looked {
+                None => {}
+                Some(Ok(notes)) => {
+                    seen.news.push(clients.news());
+                    seen.troubles.extend(notes);
+                }
+                Some(Err(why)) => seen.troubles.push(why),
+            }
+            seen.troubles.extend(clients.look_at_time(at.s));
+        }
+    }
+
+    /// Looks whether the file that keys of tickets come from is another, and whether their root is
+    /// old; whether there are other roots now.
+    fn look_at_roots(
+        &mut self,
+        is_watched: bool,
+        settings: &Settings,
+        at: Moment,
+        seen: &mut Seen,
+    ) -> bool {
+        let file = self.root_file.as_mut().filter(|_| is_watched);
+        let looked = file.and_then(|file| Some((file.look(at)?, file.news())));
+        let has_begun = match looked {
+            None => false,
+            Some((Ok(root), news)) => {
+                let has_begun = self.roots.begin(root, at.s);
+                seen.news.extend(has_begun.then_some(news));
+                has_begun
+            }
+            Some((Err(why), _)) => {
+                seen.troubles.push(why);
+                false
+            }
+        };
+        self.roots.turn(settings.tls.tickets == TicketKeys::Auto, at.s) || has_begun
     }
 
     /// Looks which files the sites keep from clients; whether workers do not know all of them.
@@ -330,46 +365,6 @@ pub(crate) struct Seen {
     pub(crate) news: Vec<String>,
     /// What cannot be used.
     pub(crate) troubles: Vec<String>,
-}
-
-impl Roots {
-    /// In memory that is sealed, for a program that takes the place of this one.
-    ///
-    /// # Errors
-    /// When memory or descriptors are out.
-    pub(crate) fn in_memory(&self) -> io::Result<OwnedFd> {
-        let mut bytes = self.since_s.to_be_bytes().to_vec();
-        self.all.iter().for_each(|root| bytes.extend(root.0));
-        sealed::write(&bytes)
-    }
-
-    /// Those that are in such memory; none, if it holds something else.
-    pub(crate) fn read(memory: OwnedFd) -> Roots {
-        let bytes = sealed::read(memory, size_of::<u64>() + ROOTS_MAX * ROOT_BYTES);
-        let bytes = bytes.unwrap_or_default();
-        let Some((since, roots)) = bytes.split_first_chunk() else { return Roots::default() };
-        let all = roots.chunks_exact(ROOT_BYTES).filter_map(|root| root.try_into().ok());
-        Roots { all: all.map(Root).collect(), since_s: u64::from_be_bytes(*since) }
-    }
-
-    /// Draws a new root when the first is old, and lets the one before go when no ticket of it can
-    /// be left; whether anything changed.
-    fn turn(&mut self, now_s: u64) -> bool {
-        let age_s = now_s.saturating_sub(self.since_s);
-        if age_s >= ROOT_S
-            && let Ok(root) = draw()
-        {
-            self.all.insert(0, root);
-            self.all.truncate(ROOTS_MAX);
-            self.since_s = now_s;
-            return true;
-        }
-        let is_kept = self.all.len() > 1 && age_s >= ROOT_KEPT_S;
-        if is_kept {
-            self.all.truncate(1);
-        }
-        is_kept
-    }
 }
 
 /// What is read, each file once.
@@ -402,6 +397,7 @@ impl Reader {
     fn pair(&mut self, files: &CertificateFiles, site: &SiteSettings) -> Result<usize, String> {
         let names = (files.chain.clone(), files.key.clone());
         if let Some(known) = self.known.get(&names) {
+            self.files[*known].share(&site.hosts);
             return Ok(*known);
         }
         let (pair, warning) = read_pair(files)?;
@@ -460,66 +456,41 @@ impl Reader {
     }
 }
 
-/// The roots of tickets: those that there are, or that a file gives, or a new one.
-fn roots_of(
-    settings: &Settings,
-    roots: &Roots,
-    now_s: u64,
-    warnings: &mut Vec<String>,
-) -> Result<Roots, String> {
-    let path = match &settings.tls.tickets {
-        TicketKeys::Off => return Ok(Roots::default()),
-        TicketKeys::Auto if roots.all.is_empty() => {
-            return Ok(Roots { all: vec![draw()?], since_s: now_s });
-        }
-        TicketKeys::Auto => return Ok(roots.clone()),
-        TicketKeys::File(path) => path,
-    };
-    let blame = |why: String| settings.blame("tls.tickets", format!("{} {why}", path.display()));
-    let file: SecretFile = secret_file::read(path, FILE_BYTES_MAX)
-        .map_err(|error| blame(format!("cannot be read: {error}")))?;
-    if file.is_open_to_all() {
-        return Err(blame(format!("is open to all users (mode {:04o}): chmod 600", file.mode)));
-    }
-    if file.bytes.len() < TICKET_BYTES_MIN {
-        return Err(blame(format!("holds less than {TICKET_BYTES_MIN} bytes")));
-    }
-    if file.is_open_to_group() {
-        warnings.push(blame(format!("is open to its group (mode {:04o})", file.mode)));
-    }
-    Ok(Roots { all: vec![Root::of_text(&file.bytes)], since_s: now_s })
-}
-
-/// A new root.
-fn draw() -> Result<Root, String> {
-    let mut root = [0; ROOT_BYTES];
-    random::fill(&mut root).map_err(|error| format!("no random bytes: {error}"))?;
-    Ok(Root(root))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    /// Sites, and the files that they name by turns.
+    const SITES: usize = 10_000;
+    const FILES: usize = 3;
 
     #[test]
-    fn a_root_is_replaced_every_week_and_the_one_before_is_kept_for_two_days() {
-        let first = draw().unwrap();
-        let mut roots = Roots { all: vec![first], since_s: 1_000 };
-        assert!(!roots.turn(1_000 + ROOT_S - 1));
-        let now_s = 1_000 + ROOT_S;
-        assert!(roots.turn(now_s));
-        assert_eq!((roots.all.len(), roots.all[1], roots.since_s), (2, first, now_s));
-        assert!(roots.all[0] != first && !roots.turn(now_s + ROOT_KEPT_S - 1));
-        assert!(roots.turn(now_s + ROOT_KEPT_S) && !roots.turn(now_s + ROOT_KEPT_S + 1));
-        assert_eq!(roots.all.len(), 1);
-    }
-
-    #[test]
-    fn roots_are_read_from_the_memory_that_they_were_put_in() {
-        let roots = Roots { all: vec![draw().unwrap(), draw().unwrap()], since_s: 7 };
-        let read = Roots::read(roots.in_memory().unwrap());
-        assert_eq!((read.all, read.since_s), (roots.all, 7));
-        let other = sealed::write(b"short").unwrap();
-        assert!(Roots::read(other).all.is_empty());
+    fn ten_thousand_names_need_one_read_of_each_distinct_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let paths = [0, 1, 2].map(|at| directory.path().join(format!("{at}.pem")));
+        for path in &paths {
+            let made = rcgen::generate_simple_self_signed(["*.test".to_owned()]).unwrap();
+            fs::write(path, made.cert.pem() + &made.signing_key.serialize_pem()).unwrap();
+            fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+        }
+        let (mut reader, settings) = (Reader::default(), Settings::default());
+        let mut read = |at: usize| {
+            let (chain, key) = (paths[at % FILES].clone(), paths[at % FILES].clone());
+            let mut site =
+                SiteSettings { hosts: vec![format!("h{at}.test")], ..SiteSettings::default() };
+            site.tls.certificates = vec![CertificateFiles { chain, key, ..Default::default() }];
+            reader.site(&site, &settings).map(|site| site.pairs)
+        };
+        for at in 0..FILES {
+            assert_eq!(read(at), Ok(vec![at]));
+        }
+        // A second read would find nothing.
+        paths.iter().for_each(|path| fs::write(path, "").unwrap());
+        for at in FILES..SITES {
+            assert_eq!(read(at), Ok(vec![at % FILES]), "{at}");
+        }
+        assert_eq!((reader.pairs.len(), reader.files.len()), (FILES, FILES));
     }
 }

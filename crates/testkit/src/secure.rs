@@ -96,7 +96,7 @@ impl Write for Harmed<'_> {
     }
 }
 
-/// A certificate for 127.0.0.1 and its key, and clients that trust it.
+/// A certificate for 127.0.0.1 and hosts of tests, and its key, and clients that trust it.
 #[derive(Debug)]
 pub struct Identity {
     /// The certificate, as PEM.
@@ -119,7 +119,8 @@ impl Identity {
     }
 
     fn new() -> Identity {
-        let names = ["127.0.0.1".to_string(), "localhost".to_string()];
+        // With the hosts of sites that are tested, or the server warns of these.
+        let names = ["127.0.0.1", "localhost", "*.test", "*.wild.test"].map(str::to_owned);
         let CertifiedKey { cert, signing_key } =
             generate_simple_self_signed(names).expect("a certificate");
         let mut roots = RootCertStore::empty();

@@ -10,7 +10,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer};
 
 use crate::der::{INTEGER, Reader, SEQUENCE};
-use crate::x509::time;
+use crate::x509::{Certificate, name, time};
 
 /// Whose certificates clients show.
 #[derive(Clone, Debug)]
@@ -127,34 +127,59 @@ impl ClientAuth {
     /// The first second, since 1970, in which one of the lists is over: clients whose certificates
     /// are looked up in it are refused from then on. None without lists.
     pub fn lists_end_s(&self) -> Option<u64> {
-        self.lists.iter().filter_map(|list| next_update_s(list)).min()
+        self.lists.iter().filter_map(|list| list_of(list)?.next_update_s).min()
+    }
+
+    /// The certificates among the authorities that are of none (RFC 5280, section 4.2.1.9), and
+    /// that another has issued: one that has issued itself may stand for itself alone.
+    pub fn leaves(&self) -> Vec<Certificate> {
+        let all = self.roots.iter().filter_map(|root| Certificate::parse(root));
+        all.filter(|one| !one.is_authority && one.subject != one.issuer).collect()
+    }
+
+    /// The issuers of lists that are none of the authorities.
+    pub fn lists_of_others(&self) -> Vec<String> {
+        let known: Vec<Certificate> =
+            self.roots.iter().filter_map(|root| Certificate::parse(root)).collect();
+        let issuers = self.lists.iter().filter_map(|list| Some(list_of(list)?.issuer));
+        issuers.filter(|issuer| known.iter().all(|one| one.subject != *issuer)).collect()
     }
 }
 
-/// When a list of revoked certificates is to be replaced, in seconds since 1970 (RFC 5280, section
-/// 5.1); `None` if it does not say.
-fn next_update_s(der: &[u8]) -> Option<u64> {
+/// What a list of revoked certificates says of itself (RFC 5280, section 5.1).
+struct List {
+    issuer: String,
+    /// When it is to be replaced, in seconds since 1970, if it says so.
+    next_update_s: Option<u64>,
+}
+
+fn list_of(der: &[u8]) -> Option<List> {
     let mut fields = Reader::new(der).enter(SEQUENCE)?.enter(SEQUENCE)?;
-    // The version, without which it is the first.
+    // The version, without which it is the first, and how it is signed.
     fields.take(INTEGER);
-    // How it is signed, and by whom.
     fields.take(SEQUENCE)?;
-    fields.take(SEQUENCE)?;
+    let issuer = name(fields.enter(SEQUENCE)?)?;
     time(&mut fields)?;
-    time(&mut fields)
+    Some(List { issuer, next_update_s: time(&mut fields) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use rcgen::{
-        BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, IsCa,
-        Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, date_time_ymd,
+        BasicConstraints, CertificateParams, CertificateRevocationListParams, IsCa, Issuer,
+        KeyIdMethod, KeyPair, KeyUsagePurpose, date_time_ymd,
     };
 
-    fn authority() -> (Certificate, Issuer<'static, KeyPair>) {
+    fn authority() -> (rcgen::Certificate, Issuer<'static, KeyPair>) {
+        named("an authority")
+    }
+
+    fn named(name: &str) -> (rcgen::Certificate, Issuer<'static, KeyPair>) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::CrlSign, KeyUsagePurpose::KeyCertSign];
         (params.self_signed(&key).unwrap(), Issuer::new(params, key))
@@ -215,5 +240,28 @@ mod tests {
         let optional = ClientAuth::from_pem(authority.pem().as_bytes(), None, false).unwrap();
         assert_eq!(one.clone(), one);
         assert!(one.clone().numbered(1) != one && optional != one);
+    }
+
+    #[test]
+    fn leaves_and_lists_of_others_are_found() {
+        let (authority, issuer) = named("one");
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(["client".to_owned()]).unwrap();
+        params.distinguished_name.push(rcgen::DnType::CommonName, "a client");
+        let leaf = params.signed_by(&key, &issuer).unwrap();
+        let own = params.self_signed(&key).unwrap();
+        let (other, of_other) = named("other");
+        let read = |roots: String, lists: Option<String>| {
+            ClientAuth::from_pem(roots.as_bytes(), lists.as_ref().map(String::as_bytes), true)
+                .unwrap()
+        };
+        let auth = read(authority.pem() + &leaf.pem() + &own.pem(), Some(list(&of_other, 2030)));
+        let leaves: Vec<String> = auth.leaves().into_iter().map(|leaf| leaf.issuer).collect();
+        assert_eq!(
+            (leaves, auth.lists_of_others()),
+            (vec!["CN=one".into()], vec!["CN=other".to_owned()])
+        );
+        let auth = read(authority.pem() + &other.pem(), Some(list(&issuer, 2030)));
+        assert!(auth.leaves().is_empty() && auth.lists_of_others().is_empty());
     }
 }

@@ -1,6 +1,8 @@
 //! Distinguished Encoding Rules (X.690): as much of them as certificates are read by.
 
-/// A BIT STRING, an INTEGER and the like, by their tags.
+use std::fmt::Write as _;
+
+/// A BOOLEAN, an INTEGER and the like, by their tags.
 pub(crate) const BOOLEAN: u8 = 0x01;
 pub(crate) const INTEGER: u8 = 0x02;
 pub(crate) const OCTET_STRING: u8 = 0x04;
@@ -13,6 +15,26 @@ pub(crate) const SET: u8 = 0x31;
 /// The tag of a field that is made of others and has this number.
 pub(crate) const fn of_number(number: u8) -> u8 {
     0xa0 | number
+}
+
+/// An object identifier in decimal numbers with dots.
+pub(crate) fn object_identifier(bytes: &[u8]) -> String {
+    let (mut text, mut number) = (String::new(), 0u64);
+    for byte in bytes {
+        number = number.saturating_mul(128).saturating_add(u64::from(byte & 0x7f));
+        if byte & 0x80 != 0 {
+            continue;
+        }
+        let _ = match text.is_empty() {
+            true => {
+                let first = (number / 40).min(2);
+                write!(text, "{first}.{}", number - first * 40)
+            }
+            false => write!(text, ".{number}"),
+        };
+        number = 0;
+    }
+    text
 }
 
 /// What is left to be read.

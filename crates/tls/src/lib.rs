@@ -14,6 +14,7 @@ mod der;
 mod failure;
 mod hello;
 mod identities;
+mod key;
 mod load;
 mod records;
 mod session;

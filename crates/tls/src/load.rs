@@ -9,11 +9,19 @@ use rustls::{Error, InconsistentKeys, SignatureAlgorithm};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::key;
 use crate::x509::Certificate;
 
 /// How the PEM of a key begins that only a password opens (RFC 7468, section 11, and OpenSSL's
 /// older form).
 const ENCRYPTED: [&str; 2] = ["BEGIN ENCRYPTED PRIVATE KEY", "Proc-Type: 4,ENCRYPTED"];
+
+/// How the PEM of a certificate, and that of any key, goes on behind its dashes.
+const CERTIFICATE: &str = "BEGIN CERTIFICATE-----";
+const KEY: &str = "PRIVATE KEY-----";
+
+/// Keys in a form of OpenSSL's own that none is read from here.
+const OLD_KEYS: [(&str, &str); 1] = [("BEGIN DSA PRIVATE KEY", "DSA")];
 
 /// A certificate with its chain, and its key.
 #[derive(Clone, Debug)]
@@ -29,6 +37,8 @@ pub struct Pair {
 pub enum Fault {
     /// What should hold the chain holds no certificate.
     NoCertificate,
+    /// What should hold the chain holds a key, and the other way round.
+    Swapped,
     /// A part of the chain is no PEM of a certificate, or its first certificate cannot be read.
     WrongChain(String),
     /// What should hold the key holds none.
@@ -45,6 +55,10 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::NoCertificate => f.write_str("holds no certificate in PEM"),
+            Fault::Swapped => f.write_str(
+                "holds a key, and what is given as the key holds a certificate: the two are \
+                 swapped",
+            ),
             Fault::WrongChain(why) => write!(f, "holds a certificate that cannot be read: {why}"),
             Fault::NoKey => f.write_str("holds no private key in PEM"),
             Fault::Encrypted => {
@@ -59,7 +73,7 @@ impl fmt::Display for Fault {
 impl Fault {
     /// Whether it is the chain's, not the key's.
     pub fn is_of_chain(&self) -> bool {
-        matches!(self, Fault::NoCertificate | Fault::WrongChain(_))
+        matches!(self, Fault::NoCertificate | Fault::Swapped | Fault::WrongChain(_))
     }
 }
 
@@ -85,18 +99,23 @@ impl Pair {
     /// As [`Pair::from_pem`].
     pub fn of_challenge(chain: &[u8], key: &[u8]) -> Result<Pair, Fault> {
         let wrong = |error: rustls_pki_types::pem::Error| Fault::WrongChain(error.to_string());
-        let chain: Vec<CertificateDer<'static>> =
+        let certificates: Vec<CertificateDer<'static>> =
             CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().map_err(wrong)?;
-        if chain.is_empty() {
-            return Err(Fault::NoCertificate);
+        if certificates.is_empty() {
+            let is_swapped = contains(chain, KEY) && contains(key, CERTIFICATE);
+            return Err(if is_swapped { Fault::Swapped } else { Fault::NoCertificate });
         }
-        let is_encrypted = |key: &[u8]| ENCRYPTED.iter().any(|text| contains(key, text.as_bytes()));
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
+        let is_encrypted = |key: &[u8]| ENCRYPTED.iter().any(|text| contains(key, text));
+        let old = OLD_KEYS.iter().find(|(text, _)| contains(key, text));
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match (error, old) {
             _ if is_encrypted(key) => Fault::Encrypted,
-            rustls_pki_types::pem::Error::NoItemsFound => Fault::NoKey,
-            error => Fault::WrongKey(error.to_string()),
+            (rustls_pki_types::pem::Error::NoItemsFound, Some((_, kind))) => {
+                Fault::WrongKey(key::unknown(kind))
+            }
+            (rustls_pki_types::pem::Error::NoItemsFound, None) => Fault::NoKey,
+            (error, _) => Fault::WrongKey(error.to_string()),
         })?;
-        Pair::from_der(chain, key)
+        Pair::from_der(certificates, key)
     }
 
     /// The same of what is read from PEM already, and was looked at then.
@@ -110,8 +129,9 @@ impl Pair {
         let leaf = chain.first().ok_or(Fault::NoCertificate)?;
         let certificate = Certificate::parse(leaf)
             .ok_or_else(|| Fault::WrongChain("it is no certificate of X.509".to_owned()))?;
-        let signing =
-            any_supported_type(&key).map_err(|error| Fault::WrongKey(error.to_string()))?;
+        let signing = any_supported_type(&key).map_err(|error| {
+            Fault::WrongKey(key::unusable(&key).unwrap_or_else(|| error.to_string()))
+        })?;
         Ok(Pair {
             certified: Arc::new(CertifiedKey::new(chain, signing)),
             key: Arc::new(key),
@@ -150,8 +170,8 @@ impl Pair {
     }
 }
 
-fn contains(text: &[u8], part: &[u8]) -> bool {
-    text.windows(part.len()).any(|window| window == part)
+fn contains(text: &[u8], part: &str) -> bool {
+    text.windows(part.len()).any(|window| window == part.as_bytes())
 }
 
 #[cfg(test)]
@@ -199,6 +219,8 @@ mod tests {
             (key.as_str(), key.as_str(), Fault::NoCertificate),
             (&chain, &chain, Fault::NoKey),
             (&chain, "", Fault::NoKey),
+            (&key, &chain, Fault::Swapped),
+            ("", &chain, Fault::NoCertificate),
             (&chain, &encrypted, Fault::Encrypted),
             (&chain, &other, Fault::Mismatch),
         ] {

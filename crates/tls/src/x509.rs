@@ -7,11 +7,14 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::der::{
     BOOLEAN, GENERALIZED_TIME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, Reader, SEQUENCE, SET,
-    UTC_TIME, of_number,
+    UTC_TIME, object_identifier, of_number,
 };
 
 /// subjectAltName, 2.5.29.17.
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
+
+/// basicConstraints, 2.5.29.19 (RFC 5280, section 4.2.1.9).
+const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
 
 /// authorityKeyIdentifier, 2.5.29.35, and its keyIdentifier (RFC 5280, section 4.2.1.1).
 const AUTHORITY_KEY_IDENTIFIER: &[u8] = &[0x55, 0x1d, 0x23];
@@ -45,6 +48,8 @@ pub struct Certificate {
     pub serial: String,
     /// Which key of who issued it has signed it, in hexadecimal digits; empty if it does not say.
     pub authority_key: String,
+    /// Whether it says that it is one of an authority.
+    pub is_authority: bool,
     /// When it begins to hold, in seconds since 1970.
     pub not_before_s: u64,
     /// The last second in which it holds.
@@ -74,6 +79,7 @@ impl Certificate {
             issuer,
             serial,
             authority_key: String::new(),
+            is_authority: false,
             not_before_s,
             not_after_s,
             names: Vec::new(),
@@ -93,6 +99,10 @@ impl Certificate {
             extension.take(BOOLEAN);
             let mut value = Reader::new(extension.take(OCTET_STRING)?);
             match kind {
+                BASIC_CONSTRAINTS => {
+                    let says = value.enter(SEQUENCE)?.take(BOOLEAN);
+                    self.is_authority = says.is_some_and(|says| says != [0]);
+                }
                 SUBJECT_ALT_NAME => self.read_names(value.enter(SEQUENCE)?)?,
                 AUTHORITY_KEY_IDENTIFIER => {
                     let key = value.enter(SEQUENCE)?.take(KEY_IDENTIFIER);
@@ -134,7 +144,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
 }
 
 /// A name, its last part first (RFC 4514, section 2.1).
-fn name(mut parts: Reader<'_>) -> Option<String> {
+pub(crate) fn name(mut parts: Reader<'_>) -> Option<String> {
     let mut written = Vec::new();
     while let Some(mut attributes) = parts.enter(SET) {
         let mut part = String::new();
@@ -146,7 +156,7 @@ fn name(mut parts: Reader<'_>) -> Option<String> {
             }
             match ATTRIBUTES.iter().find(|(identifier, _)| *identifier == kind) {
                 Some((_, name)) => part.push_str(name),
-                None => write_identifier(kind, &mut part),
+                None => part.push_str(&object_identifier(kind)),
             }
             part.push('=');
             write_value(tag, value, &mut part);
@@ -155,22 +165,6 @@ fn name(mut parts: Reader<'_>) -> Option<String> {
     }
     written.reverse();
     parts.is_empty().then(|| written.join(","))
-}
-
-/// An object identifier in decimal numbers with dots.
-fn write_identifier(bytes: &[u8], to: &mut String) {
-    let (mut number, mut is_first) = (0u64, true);
-    for byte in bytes {
-        number = number.saturating_mul(128).saturating_add(u64::from(byte & 0x7f));
-        if byte & 0x80 != 0 {
-            continue;
-        }
-        let _ = match is_first {
-            true => write!(to, "{}.{}", (number / 40).min(2), number - (number / 40).min(2) * 40),
-            false => write!(to, ".{number}"),
-        };
-        (number, is_first) = (0, false);
-    }
 }
 
 /// A value as RFC 4514 escapes it (section 2.4). One that is no text is written in hexadecimal
@@ -284,10 +278,19 @@ mod tests {
         assert_eq!(read.names, ["example.org", "*.example.org"]);
         assert_eq!(read.addresses, [IpAddr::from([192, 0, 2, 1])]);
         assert_eq!((read.not_before_s, read.not_after_s), (1_709_164_800, 2_561_241_600));
-        assert_eq!(read.authority_key.len(), 40);
+        assert!(read.authority_key.len() == 40 && !read.is_authority);
         assert!(read.subject.contains("CN=a\\,b\\0a"), "{}", read.subject);
         assert!(read.subject.contains("O=\\ o#"), "{}", read.subject);
         assert_eq!((read.issuer, read.serial), (read.subject.clone(), "1234".to_owned()));
+    }
+
+    #[test]
+    fn one_of_an_authority_says_so() {
+        let is_authority = |is_ca: rcgen::IsCa| {
+            Certificate::parse(&made(|params| params.is_ca = is_ca)).unwrap().is_authority
+        };
+        assert!(is_authority(rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained)));
+        assert!(!is_authority(rcgen::IsCa::ExplicitNoCa) && !is_authority(rcgen::IsCa::NoCa));
     }
 
     #[test]

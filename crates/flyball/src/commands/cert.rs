@@ -8,11 +8,10 @@ use flyball::cli::Cert;
 use flyball_acme::{About, Kept, import, kept};
 use flyball_http::date::format_date;
 use flyball_server::control::ask;
+use flyball_server::words::lasting;
 use flyball_sys::clock::unix_ms;
 use flyball_sys::error_log::shown_in_line;
 use serde_json::{Value, json};
-
-const DAY: u64 = 86_400;
 
 pub(crate) fn run(asked: &Cert) -> ExitCode {
     let done = match asked {
@@ -82,7 +81,7 @@ fn as_text(kept: &Kept) -> String {
         Ok(about) => {
             let until = format_date(about.not_after);
             let left = match about.not_after.checked_sub(unix_ms() / 1_000) {
-                Some(left) => format!("{} days left", left / DAY),
+                Some(left) => format!("{} left", lasting(left)),
                 None => "it has ended".to_string(),
             };
             let until = String::from_utf8_lossy(&until).into_owned();

@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use flyball::settings::Typed;
-use flyball_server::Server;
+use flyball_server::words::counted;
+use flyball_server::{Checked, Server};
+use flyball_sys::clock::unix_ms;
 
 /// Exit code when the server could not start.
 const FAILED: u8 = 1;
@@ -13,10 +15,10 @@ pub(crate) fn run(typed: Typed) -> ExitCode {
         Ok(settings) => {
             let checked = match flyball_arch::find(&settings.arch) {
                 Some(architecture) => Server::check(architecture, &settings),
-                None => Ok(Vec::new()),
+                None => Ok(Checked::default()),
             };
-            let warnings = match checked {
-                Ok(warnings) => warnings,
+            let Checked { warnings, certificates } = match checked {
+                Ok(checked) => checked,
                 Err(why) => {
                     eprintln!("flyball: {why}");
                     return ExitCode::from(FAILED);
@@ -25,9 +27,12 @@ pub(crate) fn run(typed: Typed) -> ExitCode {
             for warning in warnings {
                 eprintln!("flyball: warning: {warning}");
             }
-            let sites = settings.sites.len();
-            let noun = if sites == 1 { "site" } else { "sites" };
-            super::print(&format!("ok: {sites} {noun}, architecture {}\n", settings.arch));
+            let sites = counted(settings.sites.len() as u64, "site");
+            let mut text = format!("ok: {sites}, architecture {}\n", settings.arch);
+            for certificate in certificates {
+                text += &format!("certificate {}\n", certificate.to_text(unix_ms() / 1_000));
+            }
+            super::print(&text);
             ExitCode::SUCCESS
         }
         Err(failure) => failure.report(),

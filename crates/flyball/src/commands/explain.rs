@@ -6,6 +6,9 @@ use std::process::ExitCode;
 use flyball::cli::USAGE_EXIT;
 use flyball::settings::{Change, Explained, Group, Origin, Typed, explain};
 use flyball_server::explain::{Fact, Kind, effects, facts};
+use flyball_server::{Server, Told};
+use flyball_sys::clock::unix_ms;
+use flyball_sys::error_log::shown_in_line;
 use serde_json::{Value, json};
 
 /// A value that is longer does not push the reasons of the others aside.
@@ -22,15 +25,55 @@ pub(crate) fn run(typed: &Typed, keys: &[String], json: bool) -> ExitCode {
         Some(architecture) => effects(architecture, &settings),
         None => Vec::new(),
     };
+    let certificates = match has_certificates(keys) {
+        true => Server::certificates(&settings),
+        false => Ok(Vec::new()),
+    };
     match explain(typed, &effects, keys) {
-        Ok(groups) if json => super::print(&format!("{:#}\n", as_json(&facts, &groups))),
-        Ok(groups) => super::print(&as_text(&facts, &groups)),
+        Ok(groups) if json => {
+            let mut told = as_json(&facts, &groups);
+            told["certificates"] = certificates_as_json(&certificates);
+            super::print(&format!("{told:#}\n"));
+        }
+        Ok(groups) => {
+            let certificates = certificates_as_text(&certificates);
+            super::print(&(as_text(&facts, &groups) + &certificates));
+        }
         Err(why) => {
             eprintln!("flyball: {why}");
             return ExitCode::from(USAGE_EXIT);
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Whether certificates are told where these keys are asked for.
+fn has_certificates(keys: &[String]) -> bool {
+    let is_of_them = |key: &String| {
+        let key = key.strip_prefix("site.").unwrap_or(key);
+        ["site", "certificate", "certificates", "tls", "acme"].contains(&key)
+    };
+    keys.is_empty() || keys.iter().any(is_of_them)
+}
+
+fn certificates_as_text(certificates: &Result<Vec<Told>, String>) -> String {
+    let now_s = unix_ms() / 1_000;
+    let lines: Vec<String> = match certificates {
+        Ok(certificates) => certificates.iter().map(|one| one.to_text(now_s)).collect(),
+        Err(why) => vec![shown_in_line(why)],
+    };
+    match lines.is_empty() {
+        true => String::new(),
+        false => format!("\ncertificates\n  {}\n", lines.join("\n  ")),
+    }
+}
+
+fn certificates_as_json(certificates: &Result<Vec<Told>, String>) -> Value {
+    let now_s = unix_ms() / 1_000;
+    match certificates {
+        Ok(certificates) => certificates.iter().map(|one| one.to_json(now_s)).collect(),
+        Err(why) => json!({ "error": why }),
+    }
 }
 
 fn as_text(facts: &[Fact], groups: &[Group]) -> String {

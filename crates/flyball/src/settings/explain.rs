@@ -13,6 +13,10 @@ use super::suggest::nearest;
 use super::table::{Setting, find};
 use super::typed::{Typed, Written};
 
+/// Whose certificates clients show, and what means something only then.
+const CLIENT_CA: &str = "tls.client-ca";
+const OF_CLIENTS: [&str; 2] = ["tls.client-auth", "tls.client-crl"];
+
 /// One setting, and why it is so.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explained {
@@ -70,11 +74,9 @@ pub fn explain(typed: &Typed, effects: &[Effect], keys: &[String]) -> Result<Vec
         groups.push(directory);
     }
     for site in &typed.sites {
-        groups.push(Group {
-            name: "site".into(),
-            origin: site.origin.clone(),
-            settings: settings(SITE_SETTINGS, &site.values, &[]),
-        });
+        let mut own = settings(SITE_SETTINGS, &site.values, &[]);
+        inherit(&mut own, &groups[0].settings);
+        groups.push(Group { name: "site".into(), origin: site.origin.clone(), settings: own });
         for typed in &site.tables {
             let known = SITE_TABLES.iter().find(|known| known.key == typed.key);
             groups.extend(known.map(|known| Group {
@@ -92,6 +94,25 @@ pub fn explain(typed: &Typed, effects: &[Effect], keys: &[String]) -> Result<Vec
     }
     groups.retain(|group| !group.settings.is_empty());
     Ok(groups)
+}
+
+/// What a site does not say itself, and has from a setting of the server of the same key.
+fn inherit(own: &mut [Explained], server: &[Explained]) {
+    for setting in own.iter_mut().filter(|setting| setting.origin == Origin::Default) {
+        let same = server.iter().find(|one| one.key == setting.key);
+        if let Some(same) = same.filter(|same| same.origin != Origin::Default) {
+            *setting = same.clone();
+        }
+    }
+    let is_off = |own: &[Explained], key: &str| {
+        own.iter().any(|setting| setting.key == key && setting.value == "off")
+    };
+    if is_off(own, CLIENT_CA) {
+        for setting in own.iter_mut().filter(|setting| OF_CLIENTS.contains(&setting.key)) {
+            let why = format!("no certificate is asked for without {CLIENT_CA}");
+            setting.changes.push(Change { kind: Kind::Note, was: None, why });
+        }
+    }
 }
 
 /// The one site that needs no configuration.
@@ -241,6 +262,26 @@ mod tests {
         };
         assert_eq!(line(0), ("4", "a.toml:1".to_owned()));
         assert_eq!(line(1), ("4KiB", "a.toml:4".to_owned()));
+    }
+
+    #[test]
+    fn what_a_site_has_from_the_server_is_told_with_its_line() {
+        let text = "[tls]\nclient-ca = \"/ca\"\n\n[[site]]\nroot = \"/a\"\n\n[[site]]\n\
+                    root = \"/b\"\ntls.client-ca = \"off\"\n";
+        let groups = group(text, &["site.tls"]);
+        let told = |site: usize, key: &str| {
+            let setting = groups[site].settings.iter().find(|one| one.key == key).unwrap();
+            let why = setting.changes.iter().map(|change| change.why.as_str()).collect::<String>();
+            (setting.value.clone(), setting.origin.to_string(), why)
+        };
+        let line = |n: usize| format!("a.toml:{n}");
+        assert_eq!(told(0, CLIENT_CA), ("/ca".into(), line(2), String::new()));
+        assert_eq!(
+            told(0, OF_CLIENTS[0]),
+            ("required".into(), "the default".into(), String::new())
+        );
+        assert_eq!(told(1, CLIENT_CA), ("off".into(), line(9), String::new()));
+        assert!(told(1, OF_CLIENTS[0]).2.contains("without tls.client-ca"));
     }
 
     #[test]

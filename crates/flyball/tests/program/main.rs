@@ -48,6 +48,8 @@ mod https {
     mod private_files;
     mod scanner;
     mod slow;
+    mod tickets;
+    mod told;
     mod transport;
 }
 

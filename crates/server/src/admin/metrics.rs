@@ -11,6 +11,7 @@ use flyball_sys::process;
 
 use super::prometheus::{Family, NS_PER_S, Text};
 use super::snapshot::{Process, Snapshot, Worker};
+use crate::tls::Told;
 
 /// All of it.
 pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
@@ -122,6 +123,13 @@ fn write_queues(text: &mut Text, snapshot: &Snapshot<'_>) {
     }
 }
 
+/// What tells a certificate from all others: one name may have several, and two authorities may
+/// count alike.
+fn labels(one: &Told) -> [(&'static str, &str); 4] {
+    let Told { issuer, key, serial, .. } = one;
+    [("name", one.name()), ("issuer", issuer), ("key", key), ("serial", serial)]
+}
+
 fn write_certificates(text: &mut Text, snapshot: &Snapshot<'_>) {
     if snapshot.admin.certificates.is_empty() {
         return;
@@ -131,20 +139,14 @@ fn write_certificates(text: &mut Text, snapshot: &Snapshot<'_>) {
     let mut family = text.gauge("flyball_certificate_holds_seconds", help);
     for one in &snapshot.admin.certificates {
         if let Some(holds_s) = one.holds_s(now_s) {
-            let labels = [
-                ("name", one.name()),
-                ("issuer", &one.issuer),
-                ("key", one.key),
-                ("serial", &one.serial),
-            ];
-            family.sample(&labels, holds_s);
+            family.sample(&labels(one), holds_s);
         }
     }
     let help = "1 where a certificate is there that holds.";
     let mut family = text.gauge("flyball_certificate_ready", help);
     for one in &snapshot.admin.certificates {
         let is_ready = one.holds_s(now_s).is_some_and(|holds_s| holds_s >= 0);
-        family.sample(&[("name", one.name()), ("serial", &one.serial)], u64::from(is_ready));
+        family.sample(&labels(one), u64::from(is_ready));
     }
 }
 

@@ -45,18 +45,9 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
             "request_queue_drops": drops.request_queue_drops,
             "request_queue_cookies": drops.request_queue_cookies,
         },
-        "certificates": snapshot.admin.certificates.iter().map(|one| json!({
-            "name": one.name(),
-            "names": one.names,
-            "source": one.source.name(),
-            "issuer": one.issuer,
-            "key": one.key,
-            "serial": one.serial,
-            "not_after": one.not_after_s,
-            "holds_s": one.holds_s(clock::unix_ms() / 1_000),
-            "renews_at": one.renews_at_s,
-            "error": one.error,
-        })).collect::<Value>(),
+        "certificates": snapshot.admin.certificates.iter().map(|one| {
+            one.to_json(clock::unix_ms() / 1_000)
+        }).collect::<Value>(),
         "accept_queue": { "length": length.sum::<u64>(), "limit": limit.sum::<u64>() },
         "accept_queues": snapshot.queues.iter().map(|queue| json!({
             "listen": queue.listen.map(|address| address.to_string()),

@@ -5,7 +5,8 @@ use flyball_sys::uring::Ring;
 use flyball_sys::user_thread::stacks_max;
 use flyball_sys::{cgroup, file, machine as kernel, process};
 
-use super::{bytes, counted};
+use super::bytes;
+use crate::words::counted;
 
 /// One thing that is so on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,13 +30,17 @@ pub fn facts() -> Vec<Fact> {
     }
     let cpus = process::allowed_cpus();
     let listed = cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-    let value = format!("{} ({listed})", counted(cpus.len(), "CPU"));
+    let value = format!("{} ({listed})", counted(cpus.len() as u64, "CPU"));
     add("cpu.affinity", value, "sched_getaffinity: cpuset and taskset");
     match cgroup::cpu_quota() {
         Some(quota) => add("cpu.quota", format!("{} CPUs", quota.most), &quota.file),
         None => add("cpu.quota", "none".into(), "/proc/self/cgroup"),
     }
-    add("cpu.allowance", counted(process::cpu_allowance(), "CPU"), "the smaller, rounded up");
+    add(
+        "cpu.allowance",
+        counted(process::cpu_allowance() as u64, "CPU"),
+        "the smaller, rounded up",
+    );
     if let Some(memory) = kernel::memory_bytes() {
         add("memory", bytes(memory), "/proc/meminfo");
     }

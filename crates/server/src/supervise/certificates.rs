@@ -13,7 +13,7 @@ impl Master {
         let Some(tls) = setup.tls.as_mut().filter(|tls| now_ms >= tls.look_ms()) else { return };
         let seen = tls.look(&setup.settings, &setup.sites, now_ms, clock::unix_ms() / 1_000);
         seen.news.iter().for_each(|what| say!(Level::Info, "{what}"));
-        self.due.admin_is_stale |= !seen.news.is_empty();
+        self.due.admin_is_stale |= !seen.news.is_empty() || !seen.troubles.is_empty();
         seen.troubles.iter().for_each(|why| say!(Level::Warn, "{why}"));
         if self.due.admin_is_stale {
             self.refresh_admin();

@@ -128,9 +128,9 @@ impl Master {
             "accept.limit" => return Some(self.shared.live().accept_limit().to_string()),
             "workers" => return Some(self.generation.workers.to_string()),
             "listen" => {
-                let addresses: Vec<_> =
-                    self.server.addresses().iter().map(ToString::to_string).collect();
-                return Some(addresses.join(","));
+                let listens: Vec<_> =
+                    self.server.listens().iter().map(ToString::to_string).collect();
+                return Some(listens.join(","));
             }
             _ => {}
         }

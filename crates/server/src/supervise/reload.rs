@@ -65,13 +65,12 @@ impl Master {
             say!(Level::Warn, "warning: {warning}");
         }
         self.say_what_changed(&values);
-        let addresses: Vec<String> =
-            self.server.addresses().iter().map(ToString::to_string).collect();
+        let listens: Vec<String> = self.server.listens().iter().map(ToString::to_string).collect();
         Ok(format!(
             "the configuration is loaded: generation {}, {} at {} ({} ms)",
             self.generation.number,
             self.what_runs(),
-            addresses.join(", "),
+            listens.join(", "),
             clock::monotonic_ms() - begun_ms
         ))
     }

@@ -1,13 +1,15 @@
 //! Whose certificates clients show, as files say: read, and looked at again while the server runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flyball_arch::settings::Settings;
 use flyball_site::{ClientFiles, SiteSettings};
-use flyball_sys::secret_file::{self, Version};
-use flyball_tls::ClientAuth;
+use flyball_sys::secret_file;
+use flyball_tls::{Certificate, ClientAuth};
 
 use super::FILE_BYTES_MAX;
+use super::watched::{Look, Moment, Watched};
+use crate::words::lasting;
 
 /// Authorities of clients, and lists of those that are revoked.
 #[derive(Clone, Debug)]
@@ -16,10 +18,7 @@ pub(super) struct Clients {
     pub(super) auth: ClientAuth,
     /// What messages about the authorities, and about the lists, begin with.
     written: [String; 2],
-    /// The files that were looked at last, whether they could be used or not.
-    versions: [Option<Version>; 2],
-    /// What was said last of files that cannot be used.
-    said: Option<String>,
+    watched: Watched,
     /// Whether it was said that a list is over.
     has_said_over: bool,
 }
@@ -47,10 +46,31 @@ impl Clients {
             written("tls.client-ca", of_all.ca == files.ca),
             written("tls.client-crl", of_all.crl == files.crl),
         ];
-        let versions = versions(files);
+        let watched = Watched::new([Some(&**ca), files.crl.as_deref()].into_iter().flatten());
         let auth = read(ca, files, &written)?.numbered(number);
         let files = files.clone();
-        Ok(Some(Clients { files, auth, written, versions, said: None, has_said_over: false }))
+        Ok(Some(Clients { files, auth, written, watched, has_said_over: false }))
+    }
+
+    /// What the operator should know of authorities that issue nothing, and of lists of others.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let [ca, crl] = [&self.files.ca, &self.files.crl].map(shown);
+        let leaves = self.auth.leaves().into_iter().map(|leaf| {
+            let Certificate { subject, issuer, .. } = leaf;
+            format!(
+                "{}{ca} holds the certificate of {subject}, which is no authority: name those \
+                 who issue the certificates of clients, such as {issuer}, who has issued this one",
+                self.written[0]
+            )
+        });
+        let lists = self.auth.lists_of_others().into_iter().map(|issuer| {
+            format!(
+                "{}{crl} holds a list of {issuer}, which is no authority of {ca}; clients whose \
+                 issuer has no list there are refused",
+                self.written[1]
+            )
+        });
+        leaves.chain(lists).collect()
     }
 
     /// What the operator should know at the start: a list is over.
@@ -62,35 +82,39 @@ impl Clients {
 
     /// Takes over what is there now, if it is another than at the last look, and says so; why it
     /// cannot be used, if that was not said yet. Blocks on the disk.
-    pub(super) fn look(&mut self, now_s: u64) -> Option<Result<String, String>> {
-        let versions = versions(&self.files);
-        let is_there = self.files.crl.is_none() || versions[1].is_some();
-        // A file that is gone for a moment is about to be replaced.
-        if versions == self.versions || versions[0].is_none() || !is_there {
-            return None;
+    pub(super) fn look(&mut self, at: Moment) -> Option<Result<Vec<String>, String>> {
+        let why = match self.watched.look(at) {
+            Look::Same => return None,
+            Look::Gone(number, why) => format!("{}{why}", self.written[number]),
+            Look::Changed => match self.next(at.s) {
+                Ok(next) => {
+                    self.auth = next;
+                    self.has_said_over = false;
+                    self.watched.succeeded();
+                    return Some(Ok(self.notes()));
+                }
+                Err(why) => why,
+            },
+        };
+        self.watched.say(format!("what clients are let in by stays: {why}")).map(Err)
+    }
+
+    /// What the files hold now, unless a list of it is over and none in use is.
+    fn next(&self, now_s: u64) -> Result<ClientAuth, String> {
+        let ca = self.files.ca.as_deref().unwrap_or(Path::new(""));
+        let next = read(ca, &self.files, &self.written)?;
+        let is_worse = next.lists_end_s() < self.auth.lists_end_s();
+        match self.over(&next, now_s).filter(|_| is_worse) {
+            Some(why) => Err(why),
+            None => Ok(next.numbered(self.auth.number())),
         }
-        // What is replaced while it is read is looked at again.
-        self.versions = versions;
-        let ca = self.files.ca.as_deref()?;
-        let read = read(ca, &self.files, &self.written).and_then(|next| {
-            let is_worse = next.lists_end_s() < self.auth.lists_end_s();
-            match self.over(&next, now_s).filter(|_| is_worse) {
-                Some(why) => Err(why),
-                None => Ok(next.numbered(self.auth.number())),
-            }
-        });
-        match read {
-            Ok(next) => {
-                (self.auth, self.said, self.has_said_over) = (next, None, false);
-                let crl = self.files.crl.iter().map(|crl| format!(" with {}", crl.display()));
-                let what = format!("{}{}", ca.display(), crl.collect::<String>());
-                Some(Ok(format!("{what}, by which clients are let in, is in use")))
-            }
-            Err(why) => {
-                let why = format!("what clients are let in by stays: {why}");
-                (self.said.replace(why.clone()).as_ref() != Some(&why)).then_some(Err(why))
-            }
-        }
+    }
+
+    /// What is said of the files when they are in use.
+    pub(super) fn news(&self) -> String {
+        let [ca, crl] = [&self.files.ca, &self.files.crl].map(shown);
+        let with = if crl.is_empty() { "" } else { " with " };
+        format!("{ca}{with}{crl}, by which clients are let in, is in use")
     }
 
     /// That a list in use is over, once.
@@ -100,12 +124,12 @@ impl Clients {
 
     fn over(&self, auth: &ClientAuth, now_s: u64) -> Option<String> {
         let end_s = auth.lists_end_s().filter(|end_s| *end_s < now_s)?;
-        let days = (now_s - end_s) / 86_400;
-        let path = self.files.crl.as_deref().unwrap_or(Path::new("")).display();
         Some(format!(
-            "{}{path} holds a list whose time ended {days} days ago: clients whose certificates \
-             are looked up in it are refused",
-            self.written[1]
+            "{}{} holds a list whose time ended {} ago: clients whose certificates are looked up \
+             in it are refused",
+            self.written[1],
+            shown(&self.files.crl),
+            lasting(now_s - end_s)
         ))
     }
 }
@@ -129,7 +153,7 @@ fn read(ca: &Path, files: &ClientFiles, written: &[String; 2]) -> Result<ClientA
     })
 }
 
-/// Which files the names lead to; `None` where there is none.
-fn versions(files: &ClientFiles) -> [Option<Version>; 2] {
-    [&files.ca, &files.crl].map(|path| path.as_deref().and_then(|path| Version::of(path).ok()))
+/// A path in a message; nothing without one.
+fn shown(path: &Option<PathBuf>) -> String {
+    path.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
 }

@@ -3,13 +3,21 @@
 use std::path::Path;
 
 use flyball_site::{CertificateFiles, SiteSettings};
-use flyball_sys::secret_file::{self, Version};
+use flyball_sys::secret_file;
 use flyball_tls::{Certificate, Pair};
 
+use super::hosts::{Named, shown};
 use super::internal;
+use super::told::{Told, names_of};
+use super::watched::{Look, Moment, Watched};
+use crate::words::lasting;
 
 /// Longest file of a chain, a key, authorities or lists, in bytes.
 pub(crate) const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// With less time left, in seconds, and with less than a third of all, a certificate is due for
+/// renewal.
+const DUE_S: u64 = 14 * 86_400;
 
 /// Where a certificate comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,62 +41,39 @@ impl Source {
     }
 }
 
-/// A certificate, as it is told.
-#[derive(Clone, Debug)]
-pub(crate) struct Told {
-    /// Its names and addresses; those that it is to have, where it is still to come.
-    pub(crate) names: Vec<String>,
-    /// Where it comes from.
-    pub(crate) source: Source,
-    /// Who issued it; empty where it is still to come.
-    pub(crate) issuer: String,
-    /// The kind of its key; empty where it is still to come.
-    pub(crate) key: &'static str,
-    /// Its number, by which those of one name are told apart; empty where it is still to come.
-    pub(crate) serial: String,
-    /// The last second in which it holds, since 1970; `None` where it is still to come.
-    pub(crate) not_after_s: Option<u64>,
-    /// When it is renewed, if that is known, in seconds since 1970.
-    pub(crate) renews_at_s: Option<u64>,
-    /// What failed last, if nothing has succeeded since.
-    pub(crate) error: Option<String>,
-}
-
-impl Told {
-    /// The first of its names.
-    pub(crate) fn name(&self) -> &str {
-        self.names.first().map(String::as_str).unwrap_or_default()
-    }
-
-    /// For how many seconds it holds; below zero since it has expired.
-    pub(crate) fn holds_s(&self, now_s: u64) -> Option<i64> {
-        let not_after_s = self.not_after_s?.cast_signed();
-        Some(not_after_s.saturating_sub(now_s.cast_signed()))
-    }
-}
-
-/// All names of a certificate: hosts, then addresses; its subject, if there are none.
-fn names_of(certificate: &Certificate) -> Vec<String> {
-    let addresses = certificate.addresses.iter().map(ToString::to_string);
-    let names: Vec<String> = certificate.names.iter().cloned().chain(addresses).collect();
-    if names.is_empty() { vec![certificate.subject.clone()] } else { names }
-}
-
 /// Where a pair is read, and which files these were.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     names: CertificateFiles,
     pub(super) source: Source,
-    /// The names that the site answers to.
+    /// The names that the sites with it answer to.
     hosts: Vec<String>,
-    /// Those that were looked at last, whether they could be used or not.
-    versions: [Option<Version>; 2],
+    watched: Watched,
     /// The certificate in use; none where it is still to come.
     in_use: Option<Certificate>,
     /// The kind of its key.
     key: &'static str,
-    /// What was said last of files that cannot be used.
-    said: Option<String>,
+    /// How much was said of its end.
+    said_of_end: Option<End>,
+}
+
+/// What is said of the end of a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum End {
+    /// It does not hold yet.
+    Ahead,
+    /// It is near, and nothing renews it.
+    Near,
+    /// It is over.
+    Over,
+}
+
+/// A pair that is taken into use.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) pair: Pair,
+    /// What the operator should know of it.
+    pub(super) warning: Option<String>,
 }
 
 impl Files {
@@ -100,9 +85,15 @@ impl Files {
         pair: Option<&Pair>,
     ) -> Files {
         let in_use = pair.map(|pair| pair.certificate().clone());
-        let (names, hosts, versions) = (names.clone(), hosts.to_vec(), versions(names));
+        let watched = Watched::new([names.chain.as_path(), names.key.as_path()]);
+        let (names, hosts) = (names.clone(), hosts.to_vec());
         let key = pair.map_or("", Pair::key_kind);
-        Files { names, source, hosts, versions, in_use, key, said: None }
+        Files { names, source, hosts, watched, in_use, key, said_of_end: None }
+    }
+
+    /// Another site has it too.
+    pub(super) fn share(&mut self, hosts: &[String]) {
+        self.hosts.extend_from_slice(hosts);
     }
 
     /// What the authority of this machine, which lies in this directory, issues for a site.
@@ -132,12 +123,18 @@ impl Files {
         let authority = internal::open(directory, now_s);
         match authority.and_then(|authority| authority.issue(&self.hosts, now_s)) {
             Ok(pair) => {
-                (self.in_use, self.said) = (Some(pair.certificate().clone()), None);
-                self.key = pair.key_kind();
+                self.take(&pair);
                 Some(Ok(pair))
             }
-            Err(why) => (self.said.replace(why.clone()).as_ref() != Some(&why)).then_some(Err(why)),
+            Err(why) => self.watched.say(why).map(Err),
         }
+    }
+
+    fn take(&mut self, pair: &Pair) {
+        self.in_use = Some(pair.certificate().clone());
+        self.key = pair.key_kind();
+        self.said_of_end = None;
+        self.watched.succeeded();
     }
 
     pub(super) fn blame(&self, why: &str) -> String {
@@ -167,7 +164,7 @@ impl Files {
             renews_at_s: in_use
                 .filter(|_| self.source == Source::Internal)
                 .map(|one| one.not_after_s.saturating_sub(internal::RENEWED_S)),
-            error: self.said.clone(),
+            error: self.watched.said().cloned(),
         }
     }
 
@@ -178,42 +175,67 @@ impl Files {
 
     /// The pair that is there now, if it is another than at the last look; why it cannot be used,
     /// if that was not said yet.
-    pub(super) fn look(&mut self, now_s: u64) -> Option<Result<Pair, String>> {
-        let versions = versions(&self.names);
-        // A file that is gone for a moment is about to be replaced.
-        if versions == self.versions || versions.contains(&None) {
-            return None;
-        }
-        let read = read_pair(&self.names).and_then(|(pair, _)| {
-            let before_s = self.in_use.as_ref().map_or(0, |in_use| in_use.not_after_s);
-            let is_worse = pair.certificate().not_after_s < now_s.min(before_s);
-            match expiry(&pair, now_s).filter(|_| is_worse) {
-                Some(why) => Err(self.blame(&why)),
-                None => Ok(pair),
-            }
-        });
-        // One that was replaced while it was read is looked at again.
-        self.versions = versions;
-        match read {
-            Ok(pair) => {
-                (self.in_use, self.said) = (Some(pair.certificate().clone()), None);
-                self.key = pair.key_kind();
-                Some(Ok(pair))
-            }
-            Err(why) => {
-                let why = match self.in_use {
-                    Some(_) => format!("the certificate in use stays: {why}"),
-                    None => why,
-                };
-                (self.said.replace(why.clone()).as_ref() != Some(&why)).then_some(Err(why))
-            }
+    pub(super) fn look(&mut self, at: Moment) -> Option<Result<Taken, String>> {
+        let why = match self.watched.look(at) {
+            Look::Same => return None,
+            // What is still to come is waited for.
+            Look::Gone(..) if self.in_use.is_none() => return None,
+            Look::Gone(_, why) => format!("{}{why}", self.names.written),
+            Look::Changed => match self.next(at.s) {
+                Ok(pair) => {
+                    let warning = self.lost(&pair);
+                    self.take(&pair);
+                    return Some(Ok(Taken { pair, warning }));
+                }
+                Err(why) => why,
+            },
+        };
+        let why = match self.in_use {
+            Some(_) => format!("the certificate in use stays: {why}"),
+            None => why,
+        };
+        self.watched.say(why).map(Err)
+    }
+
+    /// What the files hold now, unless it has expired and the one in use has not.
+    fn next(&self, now_s: u64) -> Result<Pair, String> {
+        let (pair, _) = read_pair(&self.names)?;
+        let before_s = self.in_use.as_ref().map_or(0, |in_use| in_use.not_after_s);
+        let is_worse = pair.certificate().not_after_s < now_s.min(before_s);
+        match expiry(pair.certificate(), now_s).filter(|_| is_worse) {
+            Some(why) => Err(self.blame(&why)),
+            None => Ok(pair),
         }
     }
-}
 
-/// Which files the names lead to; `None` where there is none.
-fn versions(names: &CertificateFiles) -> [Option<Version>; 2] {
-    [&names.chain, &names.key].map(|path| Version::of(path).ok())
+    /// That the next certificate lacks hosts which the one in use names.
+    fn lost(&self, next: &Pair) -> Option<String> {
+        let before = Named::new(self.in_use.as_ref()?);
+        let next = Named::new(next.certificate());
+        let is_lost = |host: &&String| before.has(host) && !next.has(host);
+        let lost: Vec<&String> = self.hosts.iter().filter(is_lost).collect();
+        let names = shown(&lost);
+        (!lost.is_empty()).then(|| {
+            self.blame(&format!(
+                "holds a certificate that does not name {names} any more, as the one before did: \
+                 clients refuse it there"
+            ))
+        })
+    }
+
+    /// What is to be said of the time in which the certificate in use holds, once.
+    pub(super) fn look_at_time(&mut self, now_s: u64) -> Option<String> {
+        let in_use = self.in_use.as_ref()?;
+        let (end, why) = match expiry(in_use, now_s) {
+            Some(why) if in_use.not_before_s > now_s => (End::Ahead, why),
+            Some(why) => (End::Over, why),
+            None if self.source == Source::Files => (End::Near, near(in_use, now_s)?),
+            None => return None,
+        };
+        let is_new = self.said_of_end.is_none_or(|said| said < end);
+        self.said_of_end = Some(end);
+        is_new.then(|| self.blame(&why))
+    }
 }
 
 /// Reads a pair, and what the operator should know of its files. Blocks on the disk.
@@ -228,6 +250,13 @@ pub(super) fn read_pair(files: &CertificateFiles) -> Result<(Pair, Option<String
             .map_err(|error| blame(path, format!("cannot be read: {error}")))
     };
     let secret = read(key)?;
+    let read_chain = if chain == key { None } else { Some(read(chain)?) };
+    let certificates = read_chain.as_ref().map_or(&secret.bytes, |file| &file.bytes);
+    // First: what holds no key needs no rights of one.
+    let pair = Pair::from_pem(certificates, &secret.bytes).map_err(|fault| {
+        let path = if fault.is_of_chain() { chain } else { key };
+        blame(path, fault.to_string())
+    })?;
     if secret.is_open_to_all() {
         let mode = secret.mode;
         let why = format!("holds a key and is open to all users (mode {mode:04o}): chmod 600");
@@ -236,21 +265,73 @@ pub(super) fn read_pair(files: &CertificateFiles) -> Result<(Pair, Option<String
     let warning = secret.is_open_to_group().then(|| {
         blame(key, format!("holds a key and is open to its group (mode {:04o})", secret.mode))
     });
-    let read_chain = if chain == key { None } else { Some(read(chain)?) };
-    let certificates = read_chain.as_ref().map_or(&secret.bytes, |file| &file.bytes);
-    let pair = Pair::from_pem(certificates, &secret.bytes).map_err(|fault| {
-        let path = if fault.is_of_chain() { chain } else { key };
-        blame(path, fault.to_string())
-    })?;
     Ok((pair, warning))
 }
 
-/// What is to be said of the time in which a certificate holds.
-pub(super) fn expiry(pair: &Pair, now_s: u64) -> Option<String> {
-    let certificate = pair.certificate();
+/// That a certificate does not hold now.
+fn expiry(certificate: &Certificate, now_s: u64) -> Option<String> {
     if certificate.not_after_s < now_s {
-        let days = (now_s - certificate.not_after_s) / 86_400;
-        return Some(format!("holds a certificate that expired {days} days ago"));
+        let ago = lasting(now_s - certificate.not_after_s);
+        return Some(format!("holds a certificate that expired {ago} ago"));
     }
     (certificate.not_before_s > now_s).then(|| "holds a certificate of the future".to_owned())
+}
+
+/// That a certificate is due for renewal, where nothing here renews it.
+fn near(certificate: &Certificate, now_s: u64) -> Option<String> {
+    let Certificate { not_before_s, not_after_s, .. } = *certificate;
+    let left_s = not_after_s.saturating_sub(now_s);
+    let third_s = not_after_s.saturating_sub(not_before_s) / 3;
+    (left_s < DUE_S.min(third_s)).then(|| {
+        format!(
+            "holds a certificate that expires in {}, and the server does not renew it: put \
+             another in its place",
+            lasting(left_s)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY_S: u64 = 86_400;
+
+    /// The only certificate of a test, with these days of its time left; it holds so many.
+    fn left(days: u64, of: u64) -> Option<String> {
+        let (now_s, left_s) = (1_800_000_000, days * DAY_S);
+        let mut certificate = certificate();
+        certificate.not_after_s = now_s + left_s;
+        certificate.not_before_s = certificate.not_after_s - of * DAY_S;
+        near(&certificate, now_s)
+    }
+
+    fn certificate() -> Certificate {
+        let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+        Certificate::parse(made.cert.der()).unwrap()
+    }
+
+    #[test]
+    fn a_certificate_is_due_two_weeks_before_its_end_and_a_short_one_later() {
+        assert!(left(13, 90).unwrap().contains("expires in 13 days, and the server"));
+        assert!(left(1, 90).unwrap().contains("expires in 1 day, "));
+        assert_eq!(left(14, 90), None);
+        assert!(left(5, 6).is_none() && left(1, 6).is_some());
+    }
+
+    #[test]
+    fn what_is_said_of_an_end_is_said_once_and_that_it_has_come_is_said_too() {
+        let files = CertificateFiles { chain: "a.pem".into(), ..CertificateFiles::default() };
+        let mut files = Files::new(&files, Source::Files, &[], None);
+        let mut certificate = certificate();
+        (certificate.not_before_s, certificate.not_after_s) = (0, 90 * DAY_S);
+        files.in_use = Some(certificate);
+        assert_eq!(files.look_at_time(70 * DAY_S), None);
+        let near = files.look_at_time(80 * DAY_S).unwrap();
+        assert!(near.starts_with("a.pem holds a certificate that expires in 10 days"), "{near}");
+        assert_eq!(files.look_at_time(81 * DAY_S), None);
+        let over = files.look_at_time(92 * DAY_S).unwrap();
+        assert!(over.contains("that expired 2 days ago"), "{over}");
+        assert_eq!(files.look_at_time(93 * DAY_S), None);
+    }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use flyball_testkit::{Launch, Refused, Server};
+use flyball_testkit::{Launch, Refused, Server, binary};
 use rcgen::{
     CertificateParams, CertificateRevocationListParams, ExtendedKeyUsagePurpose, Issuer,
     KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SignatureAlgorithm, date_time_ymd,
@@ -21,13 +21,19 @@ pub(crate) struct Authority {
 
 impl Authority {
     pub(crate) fn new() -> Authority {
+        Authority::named("the authority of a test")
+    }
+
+    /// One whose common name is this.
+    pub(crate) fn named(name: &str) -> Authority {
         let directory = tempfile::Builder::new().prefix("flyball-tls-").tempdir().unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::CrlSign, KeyUsagePurpose::KeyCertSign];
-        params.distinguished_name.push(rcgen::DnType::CommonName, "the authority of a test");
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
         let own = params.self_signed(&key).unwrap();
         let authority = Authority { directory, issuer: Issuer::new(params, key) };
         fs::write(authority.path("ca.pem"), own.pem()).unwrap();
@@ -63,8 +69,16 @@ impl Authority {
     }
 
     /// The same for a key of this kind.
-    pub(crate) fn issue_for(&self, file: &str, name: &str, kind: &'static SignatureAlgorithm) {
-        let params = CertificateParams::new([name.to_owned()]).unwrap();
+    pub(crate) fn issue_kind(
+        &self,
+        file: &str,
+        names: &[&str],
+        kind: &'static SignatureAlgorithm,
+        change: impl FnOnce(&mut CertificateParams),
+    ) {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        change(&mut params);
         self.sign(file, &params, &KeyPair::generate_for(kind).unwrap());
     }
 
@@ -124,6 +138,20 @@ impl Authority {
     #[track_caller]
     pub(crate) fn start(&self, config: &str) -> Server {
         self.launch(config).expect("it starts")
+    }
+
+    /// What `flyball check` says of the same, which must be right: its output, and its warnings.
+    /// The configuration lies in `checked.toml` then.
+    #[track_caller]
+    pub(crate) fn check(&self, config: &str) -> (String, String) {
+        self.write("checked.toml", &format!("listen = \"https://127.0.0.1:0\"\n{config}"), 0o600);
+        let mut check = Command::new(binary());
+        let check = check.arg("check").arg("--config").arg(self.path("checked.toml"));
+        let output = check.output().unwrap();
+        let [told, warned] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        assert!(output.status.success(), "{told}{warned}");
+        (told, warned)
     }
 
     /// What curl says of a request to `host` over TLS, with more arguments: the status, then the

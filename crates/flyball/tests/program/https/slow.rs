@@ -8,7 +8,7 @@ use crate::common::https::Authority;
 #[test]
 fn signatures_that_take_long_are_made_on_every_architecture() {
     let authority = Authority::new();
-    authority.issue_for("rsa.pem", "a.test", &PKCS_RSA_SHA256);
+    authority.issue_kind("rsa.pem", &["a.test"], &PKCS_RSA_SHA256, |_| {});
     authority.issue("client.pem", &["someone"]);
     let (ca, client) = (authority.path("ca.pem"), authority.path("client.pem"));
     let client = client.display().to_string();
