@@ -15,7 +15,7 @@ pub(super) const ROWS: &[Setting] = &[
         key: "acme.email",
         task: Task::Acme,
         kind: Kind::Text {
-            form: "an address such as admin@example.org, or off",
+            form: "an address such as admin@example.org",
             valid: is_email,
             set: |s, text| s.tls.acme.email = Some(text),
         },
@@ -56,7 +56,7 @@ pub(super) const ROWS: &[Setting] = &[
         key: "acme.profile",
         task: Task::Acme,
         kind: Kind::Text {
-            form: "a name such as shortlived, or off",
+            form: "a name such as shortlived",
             valid: is_word,
             set: |s, text| s.tls.acme.profile = Some(text),
         },
@@ -70,7 +70,7 @@ pub(super) const ROWS: &[Setting] = &[
         key: "acme.external-account",
         task: Task::Acme,
         kind: Kind::Text {
-            form: "a key identifier, or off",
+            form: "a key identifier",
             valid: is_word,
             set: |s, text| s.tls.acme.external = Some(text),
         },

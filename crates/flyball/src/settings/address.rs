@@ -1,10 +1,12 @@
 //! The written forms of addresses.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use flyball_arch::{AccessLog, AdminAddress};
 use flyball_sys::net::Address;
+
+use super::text;
 
 /// What an address may look like, for help and errors.
 pub(super) const ADDRESS: &str = "an address such as 8080, :8080, 127.0.0.1:80, [::1]:80 or \
@@ -38,12 +40,38 @@ pub struct Schemed {
 
 /// An address to listen on, with `https://` before it where clients speak TLS.
 pub(super) fn listen(text: &str) -> Option<Schemed> {
+    let (tls, rest) = scheme(text);
+    address(rest).map(|address| Schemed { tls, address })
+}
+
+/// Whether `https://` or `http://` stands before an address, and what stands behind it, but for a
+/// last slash.
+fn scheme(text: &str) -> (Option<bool>, &str) {
     let (tls, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
         (Some(rest), _) => (Some(true), rest),
         (None, Some(rest)) => (Some(false), rest),
         (None, None) => (None, text),
     };
-    address(rest.strip_suffix('/').unwrap_or(rest)).map(|address| Schemed { tls, address })
+    (tls, rest.strip_suffix('/').unwrap_or(rest))
+}
+
+/// What was expected in place of an address to listen on that lacks its port, or that is a name:
+/// what to type.
+pub(super) fn instead(text: &str) -> Option<String> {
+    let (tls, rest) = scheme(text);
+    let (before, port) = if tls == Some(true) { ("https://", 443) } else { ("", 80) };
+    let with_port = format!("{}:{port}", rest.strip_suffix(':').unwrap_or(rest));
+    if address(&with_port).is_some() {
+        return Some(format!("an address with its port, such as {before}{with_port}"));
+    }
+    let host = match rest.rsplit_once(':') {
+        Some((host, after)) if self::port(after).is_some() => host,
+        _ => rest,
+    };
+    let is_name = text::is_host(host) && host.contains('.') && host.parse::<IpAddr>().is_err();
+    is_name.then(|| {
+        format!("an address such as {before}:{port}, and no name: those are `hosts` of sites")
+    })
 }
 
 /// Where `/status` and `/metrics` are served: an address, or `unix:` and a path, which starts from
@@ -81,7 +109,7 @@ pub(super) fn path(text: &str, base: &Path) -> Option<PathBuf> {
 }
 
 fn port(text: &str) -> Option<u16> {
-    super::text::integer(text)?.try_into().ok()
+    text::integer(text)?.try_into().ok()
 }
 
 #[cfg(test)]
@@ -137,6 +165,30 @@ mod tests {
         }
         for text in ["https://", "https:443", "ftp://:21", "https://https://:443", "HTTPS://:443"] {
             assert_eq!(listen(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_without_its_port_is_told_with_one() {
+        for (text, expected) in [
+            ("https://", "https://:443"),
+            ("https://127.0.0.1", "https://127.0.0.1:443"),
+            ("https://[::1]/", "https://[::1]:443"),
+            ("https://localhost:", "https://localhost:443"),
+            ("http://127.0.0.1", "127.0.0.1:80"),
+            ("0.0.0.0", "0.0.0.0:80"),
+        ] {
+            let instead = instead(text).unwrap();
+            assert!(instead.ends_with(&format!("such as {expected}")), "{text}: {instead}");
+            assert!(listen(text).is_none() && listen(expected).is_some(), "{text}");
+        }
+        for name in ["https://example.org", "https://example.org:8443/"] {
+            let instead = instead(name).unwrap();
+            assert!(instead.contains("https://:443, and no name"), "{name}: {instead}");
+        }
+        assert!(instead("www.example.org:80").unwrap().contains("such as :80, and no name"));
+        for text in ["banana", "127.0.0.1:70000", "https:443", "ftp://a.test"] {
+            assert_eq!(instead(text), None, "{text}");
         }
     }
 

@@ -241,6 +241,17 @@ impl<T> Kind<T> {
             Kind::Duration { .. } if text::duration_ms(number).is_none() => {
                 "a duration such as 10s or 250ms".into()
             }
+            Kind::OneOf { names } if raw.text().is_none() => {
+                let quoted = one_of(names.iter().map(|word| format!("{:?}", word.name)));
+                format!("{quoted}, in quotes")
+            }
+            Kind::Address { .. } => address::instead(number).unwrap_or_else(|| self.form()),
+            Kind::Addresses { .. } => {
+                let items = raw.items();
+                let wrong = items.iter().find(|item| address_of(item).is_none());
+                let instead = wrong.and_then(Raw::number).and_then(address::instead);
+                instead.unwrap_or_else(|| self.form())
+            }
             Kind::LogFormat { .. } => {
                 let unknown = raw.text().and_then(unknown_field);
                 let near = unknown.and_then(|field| near_field(&field));

@@ -173,7 +173,9 @@ const ROWS: &[Setting] = &[
         default: Some("true"),
         doc: "Whether the kernel holds a connection back until its first bytes arrive",
         more: "A connection is then accepted and read in one turn. The waiting moves from the \
-               accept queue to the queue of half-open connections.",
+               accept queue to the queue of half-open connections: for about 5 s the server does \
+               not see a client that sends nothing, and `timeout.handshake` and `timeout.head` \
+               begin when it does.",
         source: "TCP_DEFER_ACCEPT in tcp(7)",
         ..Setting::ROW
     },

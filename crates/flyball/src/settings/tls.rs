@@ -88,7 +88,7 @@ pub(super) const ROWS: &[Setting] = &[
         key: "tls.tickets",
         task: Task::Tls,
         kind: Kind::Text {
-            form: "a path, auto or off",
+            form: "a path or off",
             valid: |text| address::path(text, std::path::Path::new("")).is_some(),
             set: |s, text| {
                 s.tls.tickets = match text.as_str() {
@@ -103,7 +103,8 @@ pub(super) const ROWS: &[Setting] = &[
         more: "With `auto` all workers have keys in common, which change every 12 hours, are \
                accepted for 12 hours more, and are drawn afresh every week; a reload and an \
                upgrade keep them. A file that several servers have takes a client from one to \
-               another: at least 32 random bytes, which only its owner may read. With `off` each \
+               another: at least 32 random bytes, which only its owner may read. It is looked at \
+               once in `tls.watch`, and tickets by the one before hold on. With `off` each \
                connection has a full handshake.",
         source: "RFC 8446 section 4.6.1, RFC 5077",
         ..Setting::ROW
@@ -121,7 +122,8 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "How often the server looks for renewed certificates, in all",
         more: "A pair that is right is used for the next handshake, without a reload. One whose \
                key does not belong to the certificate changes nothing, and is told once. The same \
-               holds for `client-ca` and `client-crl`.",
+               holds for `client-ca`, `client-crl` and the file of `tickets`. A file that stays \
+               away for longer than this is told once.",
         ..Setting::ROW
     },
 ];
@@ -169,7 +171,7 @@ const CERTIFICATE: Setting<SiteSettings> = Setting {
     key: "certificate",
     task: Task::Tls,
     kind: Kind::Text {
-        form: "a path, auto, none, acme or internal",
+        form: "a path, none, acme or internal",
         valid: |text| address::path(text, std::path::Path::new("")).is_some(),
         set: |s, text| {
             s.tls.source = match text.as_str() {

@@ -99,6 +99,7 @@ mod settings {
     mod shown_elsewhere;
     mod table;
     mod together;
+    mod what_to_type;
 }
 
 mod supervision {

@@ -541,6 +541,39 @@ fn the_flag_of_a_choice_shows_all_names() {
     }
 }
 
+fn tells_what_to_type<T: Default>(setting: &Setting<T>) {
+    let (form, key) = (setting.form(), setting.key);
+    if let Some(word) = &setting.word {
+        let told = form.split([' ', ',']).filter(|part| *part == word.name).count();
+        assert_eq!(told, 1, "{key}: {form}");
+    }
+    let Kind::OneOf { names } = &setting.kind else { return };
+    for word in *names {
+        // Without quotes, a name of digits is a number, and others may be `true` or `false`.
+        let raws = [Raw::Number(word.name.to_owned()), Raw::Switch(true)];
+        for raw in raws {
+            let wrong = setting.apply(&mut T::default(), &raw, Path::new("")).unwrap_err();
+            let quoted = format!("{:?}", word.name);
+            let expected = &wrong.expected;
+            assert!(
+                expected.contains(&quoted) && expected.contains("in quotes"),
+                "{key}: {wrong:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_name_that_lacks_its_quotes_is_told_with_them_and_no_word_is_told_twice() {
+    SETTINGS.iter().for_each(tells_what_to_type);
+    SITE_SETTINGS.iter().for_each(tells_what_to_type);
+    SITE_TABLES.iter().flat_map(|table| table.settings).for_each(tells_what_to_type);
+    let minimum = SETTINGS.iter().find(|setting| setting.key == "tls.minimum").unwrap();
+    let number = Raw::Number("1.3".to_owned());
+    let wrong = minimum.apply(&mut Settings::default(), &number, Path::new("")).unwrap_err();
+    assert_eq!(wrong.expected, "\"1.2\" or \"1.3\", in quotes");
+}
+
 fn example() -> Typed {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/example.toml");
     read(Path::new(path)).expect("docs/example.toml is TOML")
