@@ -9,12 +9,10 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, Widget};
 
+use super::certificates::{Certificate, summary};
 use super::figures::{bytes, count, duration, share, time};
 use super::keys::Screen;
 use super::sample::{Look, REFUSED, Rates, Worker};
-
-/// Lines of figures above the workers.
-const FIGURES: u16 = 11;
 
 /// Lines above the rows of workers.
 const HEADINGS: u16 = 2;
@@ -23,18 +21,25 @@ const HEADINGS: u16 = 2;
 const HISTORY_MIN: u16 = 4;
 const HISTORY_MAX: u16 = 12;
 
+/// Lines of figures where TLS is spoken, beside the others.
+const TLS_LINES: u16 = 2;
+
 /// Columns of what a line of figures is about.
 const NAME: usize = 12;
+
+/// Fewest columns of what is drawn above all else, where there is room.
+const OVER_COLUMNS_MIN: u16 = 68;
 
 /// Size of what is printed once.
 const PLAIN_COLUMNS: u16 = 100;
 const PLAIN_LINES_MIN: u16 = 15;
 
-const HELP: [&str; 10] = [
+const HELP: [&str; 11] = [
     "q, Esc, Ctrl-C   leave",
     "p, space         hold the screen, and go on",
     "s                order workers by another column",
     "up, down, k, j   scroll the workers",
+    "c                certificates",
     "h, ?             this",
     "",
     "Times are known to a quarter; p99 of disk: work that may wait.",
@@ -54,45 +59,56 @@ pub fn plain(admin: &AdminAddress, look: &Look, rates: Rates) -> String {
     let workers = u16::try_from(rates.workers.len()).unwrap_or(u16::MAX / 2);
     screen.look = Some(look.clone());
     screen.rates = Some(rates);
-    let area = Rect::new(0, 0, PLAIN_COLUMNS, PLAIN_LINES_MIN.saturating_add(workers));
+    let lines = PLAIN_LINES_MIN.saturating_add(workers).saturating_add(TLS_LINES);
+    let area = Rect::new(0, 0, PLAIN_COLUMNS, lines);
     let mut buffer = Buffer::empty(area);
     render(&screen, area, &mut buffer);
     let cell = |x, y| buffer.cell((x, y)).map_or(" ", |cell| cell.symbol());
     let line = |y| (0..area.width).map(|x| cell(x, y)).collect::<String>();
     // The last line names keys.
     let lines = (0..area.height - 1).map(|y| line(y).trim_end().to_string() + "\n");
-    lines.collect::<String>().trim_end().to_string() + "\n"
+    let certificates = Certificate::all(look);
+    let certificates = certificates.iter().flat_map(Certificate::lines);
+    let certificates: String = certificates.map(|line| line + "\n").collect();
+    lines.collect::<String>().trim_end().to_string() + "\n" + &certificates
 }
 
 fn render(screen: &Screen, area: Rect, buffer: &mut Buffer) {
+    let text = match (&screen.look, &screen.rates) {
+        (Some(look), Some(rates)) => lines(look, rates),
+        _ if screen.lost.is_some() => Vec::new(),
+        _ => vec![Line::raw("looking at the server ...")],
+    };
+    let height = u16::try_from(text.len()).unwrap_or(u16::MAX);
     let [title, figures, history, workers, keys] = Layout::vertical([
         Constraint::Length(1),
-        Constraint::Length(FIGURES),
-        Constraint::Length(history_lines(screen, area)),
+        Constraint::Length(height),
+        Constraint::Length(history_lines(screen, area, height)),
         Constraint::Min(1),
         Constraint::Length(1),
     ])
     .areas(area);
     title_line(screen).render(title, buffer);
-    if let (Some(look), Some(rates)) = (&screen.look, &screen.rates) {
-        Paragraph::new(lines(look, rates)).render(figures, buffer);
+    Paragraph::new(text).render(figures, buffer);
+    if screen.rates.is_some() {
         draw_history(screen, history, buffer);
         draw_workers(screen, workers, buffer);
-    } else {
-        let why = if screen.lost.is_some() { "" } else { "looking at the server ..." };
-        Line::raw(why).render(figures, buffer);
     }
     let hint = format!("q quit  p pause  s sort: {}  h help", screen.sort.name());
     Line::styled(hint, Style::new().add_modifier(Modifier::DIM)).render(keys, buffer);
     if screen.help {
-        draw_help(area, buffer);
+        draw_over("help", HELP.iter().map(|line| Line::raw(*line)).collect(), area, buffer);
+    } else if let Some(look) = screen.look.as_ref().filter(|_| screen.certificates) {
+        let all = Certificate::all(look);
+        let text = all.iter().flat_map(Certificate::lines).map(Line::raw).collect();
+        draw_over("certificates", text, area, buffer);
     }
 }
 
-/// Lines that nobody else needs, if they are enough to show anything.
-fn history_lines(screen: &Screen, area: Rect) -> u16 {
+/// Lines that are left by figures and workers, if they are enough to show anything.
+fn history_lines(screen: &Screen, area: Rect, figures: u16) -> u16 {
     let workers = u16::try_from(screen.workers().len()).unwrap_or(u16::MAX);
-    let others = (1 + FIGURES + HEADINGS + 1).saturating_add(workers);
+    let others = (1 + HEADINGS + 1).saturating_add(figures).saturating_add(workers);
     match area.height.saturating_sub(others) {
         ..HISTORY_MIN => 0,
         free => free.min(HISTORY_MAX),
@@ -134,7 +150,7 @@ fn lines(look: &Look, rates: &Rates) -> Vec<Line<'static>> {
     let caches = rates.hits.iter().map(|(name, part)| format!("{name} {}", share(*part)));
     let total = |counter: &str| count(look.number(&["counters", counter]) as f64);
     let refused = REFUSED.iter().map(|(counter, name)| format!("{name} {}", total(counter)));
-    vec![
+    let mut lines = vec![
         Line::default(),
         line("requests/s", [count(rates.requests), format!("4xx and 5xx {}", count(rates.errors))]),
         line(
@@ -170,7 +186,21 @@ fn lines(look: &Look, rates: &Rates) -> Vec<Line<'static>> {
                 format!("log lines {}", total("access_log_lost")),
             ],
         ),
-    ]
+    ];
+    if look.speaks_tls() {
+        lines.extend(tls_lines(look, rates));
+    }
+    lines
+}
+
+/// Handshakes and certificates.
+fn tls_lines(look: &Look, rates: &Rates) -> [Line<'static>; TLS_LINES as usize] {
+    let handshakes = [
+        count(rates.handshakes),
+        format!("resumed {}", share(rates.resumed)),
+        format!("failed/s {}", count(rates.handshakes_failed)),
+    ];
+    [line("handshake/s", handshakes), line("certificate", summary(&Certificate::all(look)))]
 }
 
 /// A name, and figures behind it.
@@ -226,8 +256,12 @@ fn draw_workers(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     Widget::render(Table::new(rows, columns).header(head), table, buffer);
 }
 
-fn draw_help(area: Rect, buffer: &mut Buffer) {
-    let (width, height) = (68.min(area.width), (HELP.len() as u16 + 2).min(area.height));
+/// Draws lines in a frame above all else, as far as there is room for them.
+fn draw_over(title: &str, text: Vec<Line<'_>>, area: Rect, buffer: &mut Buffer) {
+    let most = text.iter().map(Line::width).max().unwrap_or(0) + 2;
+    let lines = u16::try_from(text.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let columns = u16::try_from(most).unwrap_or(u16::MAX).max(OVER_COLUMNS_MIN);
+    let (width, height) = (columns.min(area.width), lines.min(area.height));
     let place = Rect::new(
         area.x + (area.width - width) / 2,
         area.y + (area.height - height) / 2,
@@ -235,6 +269,5 @@ fn draw_help(area: Rect, buffer: &mut Buffer) {
         height,
     );
     Clear.render(place, buffer);
-    let text: Vec<Line<'_>> = HELP.iter().map(|line| Line::raw(*line)).collect();
-    Paragraph::new(text).block(Block::bordered().title("help")).render(place, buffer);
+    Paragraph::new(text).block(Block::bordered().title(title)).render(place, buffer);
 }

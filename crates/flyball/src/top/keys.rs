@@ -62,6 +62,8 @@ pub struct Screen {
     pub(super) sort: Sort,
     pub(super) paused: bool,
     pub(super) help: bool,
+    /// Whether certificates are shown.
+    pub(super) certificates: bool,
     /// Workers that are scrolled away.
     pub(super) scrolled: usize,
     over: bool,
@@ -83,6 +85,7 @@ impl Screen {
             sort: Sort::default(),
             paused: false,
             help: false,
+            certificates: false,
             scrolled: 0,
             over: false,
         }
@@ -128,8 +131,9 @@ impl Screen {
         match key.code {
             KeyCode::Char('c') if control => self.over = true,
             KeyCode::Char('q') => self.over = true,
-            KeyCode::Esc if !self.help => self.over = true,
-            KeyCode::Esc => self.help = false,
+            KeyCode::Esc if !(self.help || self.certificates) => self.over = true,
+            KeyCode::Esc => (self.help, self.certificates) = (false, false),
+            KeyCode::Char('c') => self.certificates = !self.certificates,
             KeyCode::Char('h' | '?') => self.help = !self.help,
             KeyCode::Char('p' | ' ') => self.paused = !self.paused,
             KeyCode::Char('s') => self.sort = self.sort.next(),

@@ -3,6 +3,7 @@
 //! `/status` is asked for by a thread of its own, so that keys are heard while a server does not
 //! answer. Everything shown is the difference of two looks.
 
+mod certificates;
 mod draw;
 mod feed;
 mod figures;
@@ -97,7 +98,9 @@ fn run_plain(top: &Top, print: impl Fn(&str)) -> Result<(), String> {
         if let Some(before) = &before {
             let rates = between(before, &look);
             if top.json {
-                print(&format!("{}\n", rates.to_json()));
+                let mut told = rates.to_json();
+                told["certificates"] = look.list("certificates").into();
+                print(&format!("{told}\n"));
             } else {
                 print(&plain(&top.admin, &look, rates));
             }

@@ -14,6 +14,17 @@ pub(super) const REFUSED: [(&str, &str); 4] = [
     ("requests_denied", "denied"),
 ];
 
+/// Handshakes that failed, by reason.
+const TLS_FAILED: [&str; 7] = [
+    "tls_failed_in_the_clear",
+    "tls_failed_malformed",
+    "tls_failed_late",
+    "tls_failed_in_common",
+    "tls_failed_name",
+    "tls_failed_client",
+    "tls_failed_refused",
+];
+
 /// `/status` as it was at one moment.
 #[derive(Clone, Debug)]
 pub struct Look(Value);
@@ -27,6 +38,11 @@ pub struct Rates {
     pub(super) sent: f64,
     pub(super) received: f64,
     pub(super) drops: f64,
+    /// Handshakes that were done, and that failed.
+    pub(super) handshakes: f64,
+    pub(super) handshakes_failed: f64,
+    /// The part of those done that resumed a session, if there were any.
+    pub(super) resumed: Option<f64>,
     /// The 50th, 90th, 99th and 99.9th percentile of requests, in nanoseconds.
     pub(super) request_ns: [Option<u64>; 4],
     /// The 99th percentile of others, by their names.
@@ -89,13 +105,22 @@ impl Look {
         self.states().iter().map(|(_, count)| count).sum()
     }
 
+    /// The values of a list; none where there is none.
+    pub(super) fn list(&self, key: &str) -> &[Value] {
+        self.0[key].as_array().map(Vec::as_slice).unwrap_or_default()
+    }
+
     pub(super) fn listen(&self) -> String {
-        let listeners = self.0["listeners"].as_array().into_iter().flatten();
         let shown = |one: &Value| {
             let scheme = if one["tls"] == true { "https://" } else { "" };
             Some(format!("{scheme}{}", one["address"].as_str()?))
         };
-        listeners.filter_map(shown).collect::<Vec<_>>().join(" ")
+        self.list("listeners").iter().filter_map(shown).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether clients speak TLS at any address.
+    pub(super) fn speaks_tls(&self) -> bool {
+        self.list("listeners").iter().any(|one| one["tls"] == true)
     }
 
     fn counter(&self, name: &str) -> u64 {
@@ -103,7 +128,7 @@ impl Look {
     }
 
     fn processes(&self) -> impl Iterator<Item = &Value> {
-        self.0["processes"].as_array().into_iter().flatten().filter(|p| p["role"] == "worker")
+        self.list("processes").iter().filter(|p| p["role"] == "worker")
     }
 
     /// How many were recorded of a time since `before`, by upper bound in nanoseconds.
@@ -155,6 +180,7 @@ pub fn between(before: &Look, now: &Look) -> Rates {
     let p99 = |name| (name, percentile(&now.times(name, before), 99.0));
     let request = now.times("request", before);
     let drops = |look: &Look| look.number(&["kernel_drops", "listen_drops"]);
+    let (full, resumed) = (rate("tls_full"), rate("tls_resumed"));
     Rates {
         requests: rate("requests"),
         errors: rate("responses_4xx") + rate("responses_5xx"),
@@ -162,6 +188,9 @@ pub fn between(before: &Look, now: &Look) -> Rates {
         sent: rate("bytes_sent"),
         received: rate("bytes_received"),
         drops: per_second(drops(now), drops(before)),
+        handshakes: full + resumed,
+        handshakes_failed: TLS_FAILED.into_iter().map(rate).sum(),
+        resumed: (full + resumed > 0.0).then(|| resumed / (full + resumed)),
         request_ns: [50.0, 90.0, 99.0, 99.9].map(|percent| percentile(&request, percent)),
         p99_ns: ["first-byte", "loop", "disk-wait"].map(p99).to_vec(),
         phases: phases(before, now),
@@ -240,6 +269,8 @@ impl Rates {
             "requests": self.requests, "errors": self.errors, "accepted": self.accepted,
             "bytes_sent": self.sent, "bytes_received": self.received,
             "listen_drops": self.drops,
+            "handshakes": self.handshakes, "handshakes_failed": self.handshakes_failed,
+            "handshakes_resumed": self.resumed,
             "request_ns": { "p50": p50, "p90": p90, "p99": p99, "p999": p999 },
             "p99_ns": times(&self.p99_ns),
             "phases": phases.collect::<Value>(),

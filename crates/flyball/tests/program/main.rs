@@ -47,6 +47,7 @@ mod https {
     mod one_line;
     mod private_files;
     mod scanner;
+    mod shown;
     mod slow;
     mod tickets;
     mod told;

@@ -80,6 +80,61 @@ fn what_a_server_says_gives_a_terminal_no_orders() {
     assert!(lines.concat().contains(r"idle\u{2066} 7"), "{lines:?}");
 }
 
+/// `/status` of a server that speaks TLS, with so many handshakes behind it.
+fn secure_look(seconds: u64, handshakes: u64) -> Look {
+    let certificate = |name: &str, holds_s: i64, error: Option<&str>| {
+        json!({
+            "name": name, "names": [name, "www.a.test"], "issuer": "CN=an authority",
+            "key": "ECDSA", "not_after": 1_800_000_000_u64, "holds_s": holds_s,
+            "renews_at": null, "error": error,
+        })
+    };
+    let status = json!({
+        "uptime_ms": seconds * 1_000, "timings": {}, "connections": {},
+        "listeners": [
+            {"address": "[::]:80", "tls": false}, {"address": "[::]:443", "tls": true},
+        ],
+        "counters": {
+            "tls_full": handshakes / 4, "tls_resumed": handshakes * 3 / 4,
+            "tls_failed_late": handshakes / 100, "tls_failed_name": handshakes / 100,
+        },
+        "certificates": [
+            certificate("a.test", 90 * 86_400, None),
+            certificate("b.test", -3_600, Some("no answer\u{1b}[2J")),
+            {"name": "c.test", "names": ["c.test"], "holds_s": null, "renews_at": 1_800_000_000},
+        ],
+    });
+    Look::read(&status.to_string()).expect("a status")
+}
+
+#[test]
+fn handshakes_and_certificates_are_shown_where_tls_is_spoken() {
+    let mut screen = Screen::new(&AdminAddress::Unix(PathBuf::from("admin.sock")));
+    screen.take(Ok(secure_look(10, 400)));
+    screen.take(Ok(secure_look(12, 1_200)));
+    let lines = drawn(&screen, 100, 24);
+    assert!(lines[0].ends_with("[::]:80 https://[::]:443"), "{lines:#?}");
+    let first = lines.iter().position(|line| line.starts_with("handshake/s")).expect("handshakes");
+    assert_eq!(lines[first], "handshake/s 400  resumed 75.0%  failed/s 8");
+    assert!(
+        lines[first + 1].starts_with("certificate 1 of 3 hold  c.test is still to come  b.test:")
+    );
+    assert!(lines[first + 2].starts_with("┌requests/s"), "{lines:#?}");
+    press(&mut screen, KeyCode::Char('c'));
+    let shown = drawn(&screen, 100, 24).concat();
+    for text in [
+        "ECDSA by CN=an authority, until Fri, 15 Jan 2027 08:00:00 GMT",
+        "ends in 90 days",
+        "ended 1 hour ago",
+        r"failed last: no answer\u{1b}[2J",
+        "is still to come, is renewed from Fri, 15 Jan 2027 08:00:00 GMT",
+    ] {
+        assert!(shown.contains(text), "{text}\n{shown}");
+    }
+    press(&mut screen, KeyCode::Esc);
+    assert!(!screen.is_over() && !drawn(&screen, 100, 24).concat().contains("ends in 90 days"));
+}
+
 fn press(screen: &mut Screen, key: KeyCode) {
     screen.event(&Event::Key(KeyEvent::from(key)));
 }
