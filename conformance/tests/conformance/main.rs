@@ -24,6 +24,7 @@ mod pipelining;
 mod ranges;
 mod records;
 mod refusals;
+mod reloads;
 mod requests;
 mod routes;
 mod secret_files;
@@ -290,6 +291,9 @@ for_each_architecture! {
         ] full [
             a_handshake_may_be_split_at_every_byte,
             a_changed_byte_at_every_place_is_no_harm_to_others,
+        ],
+        reloads: [
+            a_reload_finishes_what_is_under_way_and_sessions_are_resumed,
         ],
     ]
 }
