@@ -5,11 +5,12 @@ use std::io::{IoSlice, Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use flyball_conn::{Connection, Context, Needs, Order, Peer, Unsealed};
+use flyball_conn::{ClientLimits, Connection, Context, Needs, Order, Peer, Unsealed};
 use flyball_http::CloseReason;
 use flyball_observe::counters::{Counter, Owner};
 use flyball_observe::histogram::Timing;
 use flyball_site::Out;
+use flyball_sys::clients::Holders;
 use flyball_tls::{Bundle, Config};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
@@ -29,9 +30,15 @@ fn gathered(out: &Out) -> Vec<u8> {
     slices[..count].iter().flat_map(|slice| slice.to_vec()).collect()
 }
 
+/// Who connects.
+fn peer(config: &Config) -> Peer {
+    Peer { tls: Some(config.clone()), ..SocketAddr::from(([192, 0, 2, 1], 1)).into() }
+}
+
 /// A site over TLS and a client of it, and what lies between them.
 struct Pair {
     root: TempDir,
+    config: Config,
     cx: Context,
     connection: Connection,
     client: ClientConnection,
@@ -68,13 +75,12 @@ impl Pair {
         let own = flyball_tls::Pair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
         change(&config, &mut clients, own);
         let (root, mut cx) = site();
-        let address = SocketAddr::from(([192, 0, 2, 1], 1));
-        let connection = accepted_from(Peer { tls: Some(config), ..address.into() }, &mut cx);
+        let connection = accepted_from(peer(&config), &mut cx);
         let name = "localhost".try_into().unwrap();
         let mut client = ClientConnection::new(Arc::new(clients), name).unwrap();
         client.set_buffer_limit(None);
         let (read, step, over) = (Vec::new(), usize::MAX, None);
-        Pair { root, cx, connection, client, read, step, over }
+        Pair { root, config, cx, connection, client, read, step, over }
     }
 
     /// What the client has to say.
@@ -394,6 +400,22 @@ fn a_handshake_that_has_begun_is_finished_when_the_server_stops() {
     // It lingers until its client has read that.
     pair.leave();
     assert_eq!(pair.over, Some(CloseReason::Draining));
+}
+
+#[test]
+fn a_client_with_too_many_connections_is_let_go_without_a_handshake() {
+    let mut pair = Pair::new(&TLS13);
+    let most = Holders::new(1, 1).unwrap();
+    pair.cx.account.clients = Arc::new(ClientLimits::new(Some(most), None));
+    let first = accepted_from(peer(&pair.config), &mut pair.cx);
+    let mut second = accepted_from(peer(&pair.config), &mut pair.cx);
+    assert!(needs(&first).reads_only());
+    assert_eq!(needs(&second).over, Some(CloseReason::TooManyConnections));
+    assert!(second.out().is_none() && second.last_words().is_empty());
+    assert_eq!(pair.cx.tally.counter(Counter::TurnedAway), 1);
+    first.end(&mut pair.cx, CloseReason::ClientDone);
+    let third = accepted_from(peer(&pair.config), &mut pair.cx);
+    assert!(needs(&third).reads_only());
 }
 
 #[test]
