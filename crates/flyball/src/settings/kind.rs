@@ -245,7 +245,9 @@ impl<T> Kind<T> {
                 let quoted = one_of(names.iter().map(|word| format!("{:?}", word.name)));
                 format!("{quoted}, in quotes")
             }
-            Kind::Address { .. } => address::instead(number).unwrap_or_else(|| self.form()),
+            Kind::Address { .. } => {
+                raw.number().and_then(address::instead).unwrap_or_else(|| self.form())
+            }
             Kind::Addresses { .. } => {
                 let items = raw.items();
                 let wrong = items.iter().find(|item| address_of(item).is_none());
