@@ -30,6 +30,7 @@ mod routes;
 mod secret_files;
 mod smuggling;
 mod streams;
+mod unix_sockets;
 mod uploads;
 mod variants;
 
@@ -178,6 +179,10 @@ for_each_architecture! {
             one_site_does_not_answer_with_the_files_of_another,
             a_host_without_a_site_is_421,
             a_listener_serves_the_hosts_that_it_names_alone,
+        ],
+        unix_sockets: [
+            a_unix_socket_serves_what_an_address_does,
+            rules_tell_clients_of_a_unix_socket_from_those_of_addresses,
         ],
         closed_files: [
             what_may_not_be_read_is_403_and_what_has_gone_404_to_nobody_else,

@@ -143,11 +143,11 @@ impl AcceptPolicy {
             if !has_place {
                 break Ended::Full;
             }
-            match net::accept_within(&opening, listener, nonblocking) {
-                Ok((socket, address)) => {
+            match listener.accept_within(&opening, nonblocking) {
+                Ok((socket, peer)) => {
                     accepted += 1;
                     has_place = false;
-                    take(socket, listener.peer(address));
+                    take(socket, peer);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break Ended::Drained,
                 Err(error) if net::is_out_of_descriptors(&error) => {

@@ -17,7 +17,7 @@ use flyball_conn::{Connection, Peer};
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_site::Plan;
-use flyball_sys::owned::Owned;
+use flyball_sys::owned::{Opening, Owned};
 use flyball_sys::readiness::{Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
 
@@ -484,8 +484,7 @@ impl<'a> Thread<'a> {
 
 /// Accepts a connection by a call that waits, if the socket's do.
 fn accept_from(listener: &Listener) -> io::Result<(Owned, Peer)> {
-    let (socket, address) = net::accept(listener, false)?;
-    Ok((socket, listener.peer(address)))
+    listener.accept_within(&Opening::begin(), false)
 }
 
 /// Where a thread accepts.

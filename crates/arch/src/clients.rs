@@ -33,7 +33,7 @@ mod tests {
     use super::*;
     use crate::settings::ClientSettings;
     use flyball_conn::Seat;
-    use std::net::IpAddr;
+    use flyball_http::Remote;
 
     fn limits(clients: ClientSettings) -> ClientLimits {
         super::limits(&Settings { clients, ..Settings::default() }).unwrap()
@@ -42,9 +42,20 @@ mod tests {
     #[test]
     fn nothing_is_limited_unless_it_was_asked_for() {
         let limits = limits(ClientSettings::default());
-        let address: IpAddr = [192, 0, 2, 1].into();
+        let address = Remote::Ip([192, 0, 2, 1].into());
         assert_eq!(limits.sit_down(address, 0), Seat::Free);
         assert!((0..10_000).all(|_| limits.ask(address, 0).is_ok()));
+    }
+
+    #[test]
+    fn those_without_an_address_are_not_limited_by_it() {
+        let limits = limits(ClientSettings {
+            connections_per_address: Some(1),
+            requests_per_address: Some(1),
+            ..ClientSettings::default()
+        });
+        assert!((0..9).all(|_| limits.sit_down(Remote::Unix, 0) == Seat::Free));
+        assert!((0..9).all(|_| limits.ask(Remote::Unix, 0).is_ok()));
     }
 
     #[test]
@@ -53,7 +64,7 @@ mod tests {
             connections_per_address: Some(2),
             ..ClientSettings::default()
         });
-        let address: IpAddr = [192, 0, 2, 1].into();
+        let address = Remote::Ip([192, 0, 2, 1].into());
         let (first, second) = (limits.sit_down(address, 0), limits.sit_down(address, 3));
         assert!(matches!((first, second), (Seat::Counted(_), Seat::Counted(_))));
         assert_eq!(limits.sit_down(address, 0), Seat::Refused);
@@ -70,7 +81,7 @@ mod tests {
     fn requests_have_their_rate_and_a_burst_of_a_second_unless_another_is_written() {
         let settings =
             ClientSettings { requests_per_address: Some(50), ..ClientSettings::default() };
-        let address: IpAddr = [192, 0, 2, 1].into();
+        let address = Remote::Ip([192, 0, 2, 1].into());
         let asked = |settings: &ClientSettings| {
             let limits = limits(settings.clone());
             (0..200).map(|_| u64::from(limits.ask(address, 0).is_ok())).sum::<u64>()

@@ -1,25 +1,36 @@
 //! A listening socket as a worker has it.
 
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use flyball_conn::Peer;
+use flyball_http::Remote;
+use flyball_sys::owned::{Opening, Owned};
 use flyball_tls::Config;
+
+use crate::kernel::net;
+use crate::limits::BLOCKING_TICK_MS;
 
 /// A listening socket, and what is spoken on the connections that come from it.
 #[derive(Clone, Debug)]
 pub struct Listener {
     socket: Arc<OwnedFd>,
     tls: Option<Config>,
+    /// The number of its address among those of the server.
+    address: usize,
     /// The number of the hosts that are served there; 0 is all.
     hosts: u16,
+    /// Its connections come from processes of this machine, which have no address.
+    is_unix: bool,
 }
 
 impl Listener {
     /// One whose connections speak TLS by this, or plain text.
     pub fn new(socket: Arc<OwnedFd>, tls: Option<Config>) -> Listener {
-        Listener { socket, tls, hosts: 0 }
+        Listener { socket, tls, address: 0, hosts: 0, is_unix: false }
     }
 
     /// The same, where the hosts of this number are served alone.
@@ -28,9 +39,50 @@ impl Listener {
         Listener { hosts, ..self }
     }
 
+    /// The same at the address of this number.
+    #[must_use]
+    pub fn of_address(self, address: usize) -> Listener {
+        Listener { address, ..self }
+    }
+
+    /// The same, which is a Unix-domain socket if that is true.
+    #[must_use]
+    pub fn over_unix(self, is_unix: bool) -> Listener {
+        Listener { is_unix, ..self }
+    }
+
+    /// The number of its address among those of the server.
+    pub(crate) fn address(&self) -> usize {
+        self.address
+    }
+
+    /// Whether it is a Unix-domain socket, of which an address has one alone.
+    pub(crate) fn is_unix(&self) -> bool {
+        self.is_unix
+    }
+
+    /// Accepts a connection, one of several. Blocks when the socket does, and so do calls on the
+    /// connection unless it is `nonblocking`, for [`BLOCKING_TICK_MS`] at most.
+    ///
+    /// # Errors
+    /// As [`net::accept_within`].
+    pub(crate) fn accept_within(
+        &self,
+        opening: &Opening,
+        nonblocking: bool,
+    ) -> io::Result<(Owned, Peer)> {
+        let (socket, address) = net::accept_within(opening, self, nonblocking)?;
+        if self.is_unix && !nonblocking {
+            // It is not inherited from the listening socket, as that of TCP is.
+            net::set_timeout(&socket, Duration::from_millis(BLOCKING_TICK_MS))?;
+        }
+        Ok((socket, self.peer(address)))
+    }
+
     /// The other end of a connection that it accepted from this address.
     pub(crate) fn peer(&self, address: SocketAddr) -> Peer {
-        Peer { address, tls: self.tls.clone(), listener: self.hosts }
+        let remote = if self.is_unix { Remote::Unix } else { Remote::Ip(address.ip()) };
+        Peer { remote, tls: self.tls.clone(), listener: self.hosts }
     }
 
     /// The socket itself.

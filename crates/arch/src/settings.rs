@@ -14,7 +14,6 @@ use flyball_http::Limits;
 use flyball_site::access::AccessSettings;
 use flyball_site::{CacheSettings, SiteSettings};
 use flyball_sys::file::Promise;
-use flyball_sys::net::Address;
 use flyball_sys::process;
 use flyball_sys::uring::Features;
 
@@ -25,6 +24,7 @@ pub use flyball_conn::{ClientAddress, ClientSettings};
 pub use flyball_observe::log::{AccessLog, LogSettings};
 pub use flyball_sys::error_log::Level as LogLevel;
 pub use flyball_sys::mapping::Advice;
+pub use flyball_sys::net::Endpoint as AdminAddress;
 pub use flyball_sys::residency::Test as ResidencyTest;
 pub use listen::Listen;
 pub use sandbox::{SandboxMode, SandboxSettings};
@@ -338,15 +338,6 @@ pub enum HelperKind {
     Thread,
     /// A process, which brings names and pages into memory for the loop.
     Process,
-}
-
-/// Where `/status` and `/metrics` are served.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AdminAddress {
-    /// A TCP address.
-    Tcp(Address),
-    /// A Unix-domain socket at this path.
-    Unix(PathBuf),
 }
 
 /// The ring of `uring`, and that of `tux` as far as its entries go.

@@ -170,10 +170,11 @@ impl Worker {
 
     /// To be called, for either order, as soon as the worker accepts nothing any more. When the
     /// server stops, new connections are refused from now on, so that clients can go elsewhere at
-    /// once; the master listens again before it starts another worker.
+    /// once; the master listens again before it starts another worker. A Unix-domain socket could
+    /// not listen again: the master has removed its name when the server stops.
     pub fn leave_listeners(&self, order: Order) {
         if order == Order::Stop && self.leaving.stops_listening {
-            for listener in &self.listeners {
+            for listener in self.listeners.iter().filter(|listener| !listener.is_unix()) {
                 net::stop_listening(listener);
             }
         }

@@ -1,8 +1,6 @@
 //! Who clients are taken to be, and what each may take.
 
-use std::net::IpAddr;
-
-use flyball_http::{Name, Network, Request, forwarded};
+use flyball_http::{Name, Network, Remote, Request, forwarded};
 pub use flyball_sys::clients::Seat;
 use flyball_sys::clients::{Client, Holders, Rates};
 
@@ -22,13 +20,13 @@ pub struct ClientSettings {
 }
 
 impl ClientSettings {
-    /// Whether the proxy at this address is believed.
-    pub fn trusts(&self, address: IpAddr) -> bool {
-        self.trusted.iter().any(|network| network.contains(address))
+    /// Whether this proxy is believed.
+    pub fn trusts(&self, proxy: Remote) -> bool {
+        self.trusted.iter().any(|network| network.contains(proxy))
     }
 
     /// The client of a request on a connection of this one.
-    pub fn of(&self, request: &Request<'_>, connected: IpAddr) -> IpAddr {
+    pub fn of(&self, request: &Request<'_>, connected: Remote) -> Remote {
         match self.address.field() {
             None => connected,
             Some(name) => forwarded::client_of(request, name, connected, &self.trusted),
@@ -37,7 +35,7 @@ impl ClientSettings {
 
     /// Whether a trusted proxy says that the client of a request came by `https`, beside the field
     /// that names this client.
-    pub fn says_https(&self, request: &Request<'_>, connected: IpAddr) -> bool {
+    pub fn says_https(&self, request: &Request<'_>, connected: Remote) -> bool {
         let field = self.address.field();
         field.is_some_and(|name| self.trusts(connected) && forwarded::says_https(request, name))
     }
@@ -81,10 +79,13 @@ impl ClientLimits {
         ClientLimits { connections, requests }
     }
 
-    /// A connection from this address came to the process whose first block is `owner`.
-    pub fn sit_down(&self, address: IpAddr, owner: usize) -> Seat {
-        let Some(holders) = &self.connections else { return Seat::Free };
-        holders.enter(Client::of(address), owner)
+    /// A connection from this client came to the process whose first block is `owner`. Without an
+    /// address it stands for many, and is not limited.
+    pub fn sit_down(&self, client: Remote, owner: usize) -> Seat {
+        let (Some(holders), Some(address)) = (&self.connections, client.ip()) else {
+            return Seat::Free;
+        };
+        holders.enter(Client::of(Some(address)), owner)
     }
 
     /// The connection is over.
@@ -101,12 +102,12 @@ impl ClientLimits {
         }
     }
 
-    /// A request from this address.
+    /// A request from this client; without an address it is not limited.
     ///
     /// # Errors
     /// The seconds after which it may be asked again.
-    pub fn ask(&self, address: IpAddr, now_ms: u64) -> Result<(), u64> {
-        let Some(rates) = &self.requests else { return Ok(()) };
-        rates.take(Client::of(address), now_ms).map_err(|wait_ms| wait_ms.div_ceil(1_000))
+    pub fn ask(&self, client: Remote, now_ms: u64) -> Result<(), u64> {
+        let (Some(rates), Some(address)) = (&self.requests, client.ip()) else { return Ok(()) };
+        rates.take(Client::of(Some(address)), now_ms).map_err(|wait_ms| wait_ms.div_ceil(1_000))
     }
 }

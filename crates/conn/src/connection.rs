@@ -9,14 +9,13 @@ mod responder;
 mod secure;
 mod timeline;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use flyball_http::h1::state::State;
 use flyball_http::h1::{Conn, Wants};
 use flyball_http::out::Front;
 use flyball_http::proxy_protocol::{self, ProxyError};
-use flyball_http::{CloseReason, Refusal, Request, Scheme};
+use flyball_http::{CloseReason, Refusal, Remote, Request, Scheme};
 use flyball_observe::counters::{Counter, Tally};
 use flyball_observe::histogram::Timing;
 use flyball_observe::standing::Standing;
@@ -84,7 +83,7 @@ struct Ahead {
 impl Connection {
     /// A connection that was accepted now.
     pub fn new(peer: Peer, cx: &Context) -> Connection {
-        let (client, told_by) = (peer.address.ip().to_canonical(), cx.clients.address);
+        let (client, told_by) = (peer.remote.to_canonical(), cx.clients.address);
         // A proxy's connections are those of many clients.
         let is_proxy = told_by != ClientAddress::Peer && cx.clients.trusts(client);
         cx.account.opened();
@@ -139,10 +138,10 @@ impl Connection {
         Standing::new(self.conn.state(), self.conn.wants().write || self.has_wire())
     }
 
-    /// The address of the connection's client. A request's may differ: [`Request::client`] has it.
+    /// The connection's client. A request's may differ: [`Request::client`] has it.
     ///
     /// [`Request::client`]: flyball_http::Request::client
-    pub fn client(&self) -> IpAddr {
+    pub fn client(&self) -> Remote {
         self.origin.client
     }
 
@@ -612,7 +611,7 @@ impl Connection {
                 self.awaits_proxy = false;
                 *unseen = !input.is_empty();
                 if let Some(source) = header.source {
-                    self.origin.client = source.ip().to_canonical();
+                    self.origin.client = Remote::Ip(source.ip().to_canonical());
                     self.seat = cx.account.seat(self.origin.client);
                 }
             }

@@ -1,9 +1,8 @@
 //! What a connection needs of the thread that works on it.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use flyball_http::{Head, Limits, Now, Status};
+use flyball_http::{Head, Limits, Now, Remote, Status};
 use flyball_observe::counters::{Blocks, Tally};
 use flyball_observe::histogram::Timing;
 use flyball_observe::hosts::NamedCounts;
@@ -106,9 +105,9 @@ pub struct Tried {
 }
 
 impl Account {
-    /// A connection from this address came.
-    pub fn seat(&self, address: IpAddr) -> Seat {
-        self.clients.sit_down(address, self.owner)
+    /// A connection from this client came.
+    pub fn seat(&self, client: Remote) -> Seat {
+        self.clients.sit_down(client, self.owner)
     }
 
     /// A connection was accepted.

@@ -1,9 +1,9 @@
 //! Clients that speak TLS where plain text is spoken: a wrong address in a browser or a proxy. The
 //! log tells of some of them.
 
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use flyball_http::Remote;
 use flyball_sys::error_log::Level;
 use flyball_sys::say;
 
@@ -14,7 +14,7 @@ const EVERY_MS: u64 = 60_000;
 static NEXT_MS: AtomicU64 = AtomicU64::new(0);
 
 /// A client began by a record of TLS.
-pub(crate) fn tell(client: IpAddr, now_ms: u64) {
+pub(crate) fn tell(client: Remote, now_ms: u64) {
     if is_due(&NEXT_MS, now_ms) {
         say!(Level::Warn, "{client} speaks TLS to an address of plain http");
     }

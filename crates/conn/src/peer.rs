@@ -1,14 +1,15 @@
 //! Who a connection is with, and what is spoken on it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
+use flyball_http::Remote;
 use flyball_tls::Config;
 
 /// The other end of a connection, as the listening socket that accepted it knows it.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Its address.
-    pub address: SocketAddr,
+    /// Who it is.
+    pub remote: Remote,
     /// What TLS goes by there; `None` where plain text is spoken.
     pub tls: Option<Config>,
     /// The number of the hosts that are served there; 0 is all.
@@ -18,8 +19,7 @@ pub struct Peer {
 /// Who the client of a connection is taken to be, and where it came in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
-    /// Its address.
-    pub(crate) client: IpAddr,
+    pub(crate) client: Remote,
     /// The number of the hosts that are served where it came in; 0 is all.
     pub(crate) listener: u16,
 }
@@ -27,6 +27,6 @@ pub(crate) struct Origin {
 impl From<SocketAddr> for Peer {
     /// One that speaks plain text, where every host is served.
     fn from(address: SocketAddr) -> Peer {
-        Peer { address, tls: None, listener: 0 }
+        Peer { remote: Remote::Ip(address.ip()), tls: None, listener: 0 }
     }
 }

@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use crate::field::Name;
 use crate::network::Network;
 use crate::quality::outside_quotes;
+use crate::remote::Remote;
 use crate::request::Request;
 
 const FORWARDED_PROTO: &[u8] = b"x-forwarded-proto";
@@ -19,7 +20,7 @@ pub const HOPS_MAX: usize = 32;
 /// The client of a request that came from `peer`, by the field `name`, which is
 /// [`Name::Forwarded`] or [`Name::XForwardedFor`]. A peer that is not trusted is the client, and so
 /// is the last proxy that says nothing that can be read as an address. Does not allocate.
-pub fn client_of(request: &Request<'_>, name: Name, peer: IpAddr, trusted: &[Network]) -> IpAddr {
+pub fn client_of(request: &Request<'_>, name: Name, peer: Remote, trusted: &[Network]) -> Remote {
     let is_trusted = |address| trusted.iter().any(|network| network.contains(address));
     let mut client = peer.to_canonical();
     let mut hops = 0;
@@ -36,7 +37,7 @@ pub fn client_of(request: &Request<'_>, name: Name, peer: IpAddr, trusted: &[Net
                 _ => address_of(element),
             };
             match said {
-                Some(address) => client = address,
+                Some(address) => client = Remote::Ip(address),
                 None => return client,
             }
         }
@@ -200,9 +201,9 @@ mod tests {
         let bytes = format!("GET / HTTP/1.1\r\nHost: x\r\n{lines}\r\n");
         let mut head = Head::default();
         scan::parse_head(bytes.as_bytes(), &Limits::default(), &mut head).unwrap();
-        let trusted = ["10.0.0.0/8", "fd00::/8"].map(|text| text.parse().unwrap());
-        client_of(&head.request(bytes.as_bytes()), name, peer.parse().unwrap(), &trusted)
-            .to_string()
+        let trusted = ["10.0.0.0/8", "fd00::/8", "unix"].map(|text| text.parse().unwrap());
+        let peer = peer.parse().map_or(Remote::Unix, Remote::Ip);
+        client_of(&head.request(bytes.as_bytes()), name, peer, &trusted).to_string()
     }
 
     #[test]

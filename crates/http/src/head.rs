@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use crate::field::{Lines, Span};
+use crate::remote::Remote;
 use crate::secured::Secured;
 
 /// The method of a request (RFC 9110, section 9; PATCH is RFC 5789).
@@ -151,9 +152,8 @@ pub struct Head {
     /// The scheme, which the head itself does not say: the driver of the connection puts it here
     /// before the request is looked at.
     pub scheme: Scheme,
-    /// The address of the client, which the driver puts here too. Never an IPv4 address mapped into
-    /// IPv6.
-    pub client: IpAddr,
+    /// The client, which the driver puts here too. Never an IPv4 address mapped into IPv6.
+    pub client: Remote,
     /// What was agreed on for the connection, if it is over TLS; the driver puts it here too.
     pub secured: Option<Arc<Secured>>,
     /// Whether a trusted proxy says that its client came by `https`, as the driver knows.
@@ -178,7 +178,7 @@ impl Default for Head {
             host: Span::default(),
             authority: Span::default(),
             scheme: Scheme::Http,
-            client: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            client: Remote::Ip(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
             secured: None,
             came_by_https: false,
             listener: 0,

@@ -1,39 +1,57 @@
-//! Networks of addresses, such as `10.0.0.0/8` (RFC 4632, section 3.1; RFC 4291, section 2.3).
+//! Networks of addresses, such as `10.0.0.0/8` (RFC 4632, section 3.1; RFC 4291, section 2.3), and
+//! `unix`, which is all that have no address.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use crate::remote::Remote;
+
+/// Clients that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Network {
+    /// Those of these addresses.
+    Ip(Block),
+    /// Those that have no address: they come over a Unix-domain socket.
+    Unix,
+}
+
 /// All addresses that begin with the same bits. Never IPv4 addresses mapped into IPv6: those are
 /// IPv4 here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Network {
+pub struct Block {
     address: IpAddr,
     prefix: u8,
 }
 
 impl Network {
     /// What a valid network looks like.
-    pub const FORM: &str = "an address or a network such as 10.0.0.0/8 or fd00::/8";
+    pub const FORM: &str = "an address, a network such as 10.0.0.0/8 or fd00::/8, or unix";
 
+    /// Whether a client is one of them.
+    pub fn contains(&self, client: Remote) -> bool {
+        match (self, client) {
+            (Network::Ip(block), Remote::Ip(address)) => block.contains(address),
+            (Network::Unix, Remote::Unix) => true,
+            _ => false,
+        }
+    }
+}
+
+impl Block {
     /// The network that `address` lies in whose first `prefix` bits are given; `None` when the
     /// address has fewer bits, or has bits set beyond these.
-    pub fn new(address: IpAddr, prefix: u8) -> Option<Network> {
+    fn new(address: IpAddr, prefix: u8) -> Option<Block> {
         let (bits, width) = bits_of(address);
-        let network = Network { address, prefix };
-        (u32::from(prefix) <= width && bits & network.mask(width) == bits).then_some(network)
+        let block = Block { address, prefix };
+        (u32::from(prefix) <= width && bits & block.mask(width) == bits).then_some(block)
     }
 
     /// Whether this address lies in it.
-    pub fn contains(&self, address: IpAddr) -> bool {
+    fn contains(&self, address: IpAddr) -> bool {
         let (own, width) = bits_of(self.address);
         let (other, other_width) = bits_of(address.to_canonical());
         width == other_width && (own ^ other) & self.mask(width) == 0
-    }
-
-    /// How many of its bits are given.
-    pub fn prefix(&self) -> u8 {
-        self.prefix
     }
 
     fn mask(&self, width: u32) -> u128 {
@@ -54,8 +72,12 @@ fn bits_of(address: IpAddr) -> (u128, u32) {
 impl FromStr for Network {
     type Err = ();
 
-    /// Reads an address, which is a network of one, or an address, a slash and a number of bits.
+    /// Reads an address, which is a network of one, or an address, a slash and a number of bits; or
+    /// `unix`.
     fn from_str(text: &str) -> Result<Network, ()> {
+        if text == Remote::UNIX {
+            return Ok(Network::Unix);
+        }
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),
@@ -72,13 +94,16 @@ impl FromStr for Network {
         if address.to_canonical() != address {
             return Err(());
         }
-        Network::new(address, prefix).ok_or(())
+        Block::new(address, prefix).map(Network::Ip).ok_or(())
     }
 }
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.prefix)
+        match self {
+            Network::Ip(Block { address, prefix }) => write!(f, "{address}/{prefix}"),
+            Network::Unix => f.write_str(Remote::UNIX),
+        }
     }
 }
 
@@ -105,8 +130,20 @@ mod tests {
             ("2001:db8::/33", "2001:db8:8000::", false),
         ] {
             let read: Network = network.parse().unwrap();
-            assert_eq!(read.contains(address.parse().unwrap()), inside, "{network} {address}");
+            let client = Remote::Ip(address.parse().unwrap());
+            assert_eq!(read.contains(client), inside, "{network} {address}");
+            assert!(!read.contains(Remote::Unix), "{network}");
         }
+    }
+
+    #[test]
+    fn those_without_an_address_are_a_network_of_their_own() {
+        let unix: Network = "unix".parse().unwrap();
+        assert!(unix.contains(Remote::Unix));
+        for address in ["0.0.0.0", "::", "127.0.0.1"] {
+            assert!(!unix.contains(Remote::Ip(address.parse().unwrap())), "{address}");
+        }
+        assert_eq!(unix.to_string(), "unix");
     }
 
     #[test]
@@ -124,6 +161,8 @@ mod tests {
             "fd00::1/8",
             "::ffff:10.0.0.0/104",
             "localhost",
+            "unix:",
+            "unix/0",
             "10.0.0",
             "10.0.0.0/255.0.0.0",
             "10.0.0.0/8/8",
@@ -138,9 +177,9 @@ mod tests {
             let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
             let address = IpAddr::from(std::net::Ipv6Addr::from_bits(bits & mask));
             prop_assume!(address.to_canonical() == address);
-            let network = Network::new(address, prefix).unwrap();
+            let network = Network::Ip(Block::new(address, prefix).unwrap());
             prop_assert_eq!(network.to_string().parse(), Ok(network));
-            prop_assert!(network.contains(address));
+            prop_assert!(network.contains(Remote::Ip(address)));
         }
 
         #[test]

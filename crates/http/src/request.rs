@@ -1,10 +1,9 @@
 //! A request: a head and the text that it points into.
 
-use std::net::IpAddr;
-
 use crate::field::{Line, Name, Span, is_name, is_value, trim};
 use crate::head::{Content, Head, Method, Scheme, Version};
 use crate::limits::TARGET_BYTES_MAX;
+use crate::remote::Remote;
 use crate::secured::Secured;
 use crate::target::{read_host, split_target};
 
@@ -101,8 +100,8 @@ impl<'a> Request<'a> {
         self.head.content
     }
 
-    /// The address of the client: that of the peer, or what a trusted proxy says it is.
-    pub fn client(&self) -> IpAddr {
+    /// The client: the peer, or whom a trusted proxy names.
+    pub fn client(&self) -> Remote {
         self.head.client
     }
 

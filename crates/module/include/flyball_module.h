@@ -110,7 +110,8 @@ typedef struct flyball_calls {
     int (*field_at)(flyball_exchange *x, size_t index, flyball_bytes *name, flyball_bytes *value);
     /* A cookie by its name. */
     flyball_bytes (*cookie)(flyball_exchange *x, const char *name, size_t len);
-    /* The client's address: returns 4 or 16, the number of bytes that it has. */
+    /* The client's address: returns 4 or 16, the number of bytes that it has, or 0 where it has
+       none: it came over a Unix-domain socket. */
     int (*peer)(flyball_exchange *x, uint8_t (*address)[16]);
     /* The bytes of the request body that are there and were not taken. */
     flyball_bytes (*body)(flyball_exchange *x);

@@ -174,7 +174,7 @@ pub struct Calls {
     /// A cookie by its name.
     pub cookie:
         unsafe extern "C" fn(exchange: *mut c_void, name: *const c_char, len: usize) -> Bytes,
-    /// The client's address, in the 4 or 16 bytes whose number is returned.
+    /// The client's address, in the 4 or 16 bytes whose number is returned; 0 where it has none.
     pub peer: unsafe extern "C" fn(exchange: *mut c_void, address: *mut [u8; 16]) -> c_int,
     /// The bytes of the request body that are there.
     pub body: unsafe extern "C" fn(exchange: *mut c_void) -> Bytes,

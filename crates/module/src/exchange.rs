@@ -55,8 +55,8 @@ pub trait Exchange {
     /// The field line of this number, counted from 0: its name and its value.
     fn field_at(&self, index: usize) -> Option<(&[u8], &[u8])>;
 
-    /// The address of the client.
-    fn peer(&self) -> IpAddr;
+    /// The address of the client; `None` where it came over a Unix-domain socket.
+    fn peer(&self) -> Option<IpAddr>;
 
     /// A name for this request that no other of this server has.
     fn id(&mut self) -> &str;

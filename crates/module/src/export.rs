@@ -237,12 +237,13 @@ impl Exchange for Foreign<'_> {
         })
     }
 
-    fn peer(&self) -> IpAddr {
+    fn peer(&self) -> Option<IpAddr> {
         let mut address = [0; 16];
         // SAFETY: as in `part`; the place lives for the call.
         match unsafe { (self.calls.peer)(self.exchange, &mut address) } {
-            4 => IpAddr::V4(Ipv4Addr::new(address[0], address[1], address[2], address[3])),
-            _ => IpAddr::V6(Ipv6Addr::from(address)),
+            0 => None,
+            4 => Some(Ipv4Addr::new(address[0], address[1], address[2], address[3]).into()),
+            _ => Some(Ipv6Addr::from(address).into()),
         }
     }
 

@@ -311,14 +311,15 @@ unsafe extern "C" fn peer(exchange: *mut c_void, address: *mut [u8; 16]) -> c_in
     // SAFETY: the module gives the context that it was given, and a place of 16 bytes.
     let (exchange, address) = unsafe { (&*of(exchange).exchange, &mut *address) };
     match exchange.peer() {
-        IpAddr::V4(v4) => {
+        Some(IpAddr::V4(v4)) => {
             address[..4].copy_from_slice(&v4.octets());
             4
         }
-        IpAddr::V6(v6) => {
+        Some(IpAddr::V6(v6)) => {
             *address = v6.octets();
             16
         }
+        None => 0,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::IpAddr;
 
-use flyball_http::Now;
+use flyball_http::{Now, Remote};
 use serde_json::Value;
 
 /// How bytes of a client are written so that they can neither end a value nor a line.
@@ -31,10 +31,10 @@ pub(crate) fn number(mut n: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends an address.
-pub(crate) fn address(address: IpAddr, out: &mut Vec<u8>) {
-    match address {
-        IpAddr::V4(v4) => {
+/// Appends the address of a client, or that it has none.
+pub(crate) fn client(client: Remote, out: &mut Vec<u8>) {
+    match client {
+        Remote::Ip(IpAddr::V4(v4)) => {
             let [first, rest @ ..] = v4.octets();
             number(u64::from(first), out);
             for octet in rest {
@@ -43,7 +43,7 @@ pub(crate) fn address(address: IpAddr, out: &mut Vec<u8>) {
             }
         }
         // Writing to a vector cannot fail.
-        IpAddr::V6(v6) => drop(write!(out, "{v6}")),
+        other => drop(write!(out, "{other}")),
     }
 }
 
@@ -208,8 +208,9 @@ mod tests {
             assert_eq!(written(|out| number(n, out)), n.to_string());
             assert_eq!(written(|out| hexadecimal(n, out)), format!("{n:016x}"));
         }
-        for text in ["0.0.0.0", "127.0.0.1", "255.10.9.100", "::1", "2001:db8::7"] {
-            assert_eq!(written(|out| address(text.parse().unwrap(), out)), text);
+        for text in ["0.0.0.0", "127.0.0.1", "255.10.9.100", "::1", "2001:db8::7", "unix"] {
+            let remote = text.parse().map_or(Remote::Unix, Remote::Ip);
+            assert_eq!(written(|out| client(remote, out)), text);
         }
     }
 

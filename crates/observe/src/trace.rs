@@ -15,9 +15,8 @@ mod slow;
 mod timeline;
 
 use std::cell::Cell;
-use std::net::IpAddr;
 
-use flyball_http::{CloseReason, Request, Status};
+use flyball_http::{CloseReason, Remote, Request, Status};
 use flyball_sys::clock;
 
 use ring::Filter;
@@ -73,17 +72,17 @@ impl Tracer {
     }
 
     /// The timeline of the first request of a connection that was accepted now, if it is kept.
-    pub fn accepted(&self, connection: u64, client: IpAddr) -> Option<Trace> {
+    pub fn accepted(&self, connection: u64, client: Remote) -> Option<Trace> {
         if self.is_on() { self.start(connection, 1, client, Point::Accept) } else { None }
     }
 
     /// The timeline of a request of a connection, if it is kept: no byte of it was looked at yet.
     #[inline]
-    pub fn begun(&self, connection: u64, request: u32, client: IpAddr) -> Option<Trace> {
+    pub fn begun(&self, connection: u64, request: u32, client: Remote) -> Option<Trace> {
         if self.is_on() { self.start(connection, request, client, Point::Begin) } else { None }
     }
 
-    fn start(&self, connection: u64, request: u32, client: IpAddr, first: Point) -> Option<Trace> {
+    fn start(&self, connection: u64, request: u32, client: Remote, first: Point) -> Option<Trace> {
         let is_sampled = self.wants(connection, request)?;
         let mut timeline = Timeline::new(clock::monotonic_ns(), first, is_sampled);
         let record = &mut timeline.record;

@@ -5,7 +5,7 @@
 //! and one end of a pair of message sockets open, and says which is which in the environment:
 //!
 //! ```text
-//! FLYBALL_HANDOVER=1 ready=5 admin=6 tickets=10 127.0.0.1:80=7,8 [::]:80=9
+//! FLYBALL_HANDOVER=1 ready=5 admin=6 tickets=10 127.0.0.1:80=7,8 unix:/run/a.sock=9
 //! ```
 //!
 //! The first word is the version of the format. `ready` is the descriptor of the pair; the others
@@ -13,11 +13,14 @@
 //! Over the pair the new master says [`PREPARED`] when all that can fail has gone well, waits for
 //! [`GO`], which says that no other accepts, and says [`READY`] when its workers run.
 
+use std::ffi::OsString;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 use flyball_sys::channel::Channel;
 use flyball_sys::inherit;
-use flyball_sys::net::{self, Address};
+use flyball_sys::net::{self, Endpoint};
 
 use crate::tls::Roots;
 
@@ -29,6 +32,9 @@ pub(crate) const SYSTEMD: [&str; 3] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAM
 
 /// The version of the format.
 const VERSION: &str = "1";
+
+/// What the path of a Unix-domain socket begins with.
+const UNIX: &str = "unix:";
 
 /// The first descriptor of socket activation.
 const SYSTEMD_FIRST: RawFd = 3;
@@ -53,7 +59,9 @@ pub(crate) struct Inherited {
     /// The admin socket.
     pub(crate) admin: Option<OwnedFd>,
     /// Listening sockets by the address that was asked for.
-    pub(crate) listening: Vec<(Address, Vec<OwnedFd>)>,
+    pub(crate) listening: Vec<(Endpoint, Vec<OwnedFd>)>,
+    /// Unix-domain sockets that were lent, by the path that they are bound to.
+    pub(crate) local: Vec<(PathBuf, OwnedFd)>,
     /// Whether the sockets are lent: their owner goes on listening when the server ends.
     pub(crate) is_lent: bool,
     /// The roots of tickets of the master before.
@@ -89,11 +97,9 @@ impl Inherited {
             let fail = |why: &dyn std::fmt::Display| format!("socket {at} ({name}): {why}");
             let socket = inherit::take(SYSTEMD_FIRST + at).map_err(|error| fail(&error))?;
             inherited.is_lent = true;
-            if net::is_unix(&socket) {
-                inherited.admin = Some(socket);
-            } else {
-                let address = net::local_address(&socket).map_err(|error| fail(&error))?;
-                inherited.listening.push((address, vec![socket]));
+            match net::local_endpoint(&socket).map_err(|error| fail(&error))? {
+                Endpoint::Unix(path) => inherited.local.push((path, socket)),
+                address => inherited.listening.push((address, vec![socket])),
             }
         }
         Ok(inherited)
@@ -117,7 +123,7 @@ fn parse(told: &str) -> Result<Inherited, String> {
             "admin" => inherited.admin = Some(take(numbers)?),
             "tickets" => inherited.roots = Roots::read(take(numbers)?),
             address => {
-                let address = address.parse().map_err(|_| format!("{address:?} is no address"))?;
+                let address = read_endpoint(address).ok_or(format!("{address:?} is no address"))?;
                 let sockets = numbers.split(',').map(take).collect::<Result<_, _>>()?;
                 inherited.listening.push((address, sockets));
             }
@@ -131,7 +137,7 @@ pub(crate) fn describe<'a>(
     ready: BorrowedFd<'_>,
     admin: Option<&OwnedFd>,
     tickets: Option<&OwnedFd>,
-    listening: impl Iterator<Item = (Address, Vec<&'a OwnedFd>)>,
+    listening: impl Iterator<Item = (&'a Endpoint, Vec<&'a OwnedFd>)>,
 ) -> String {
     let mut told = format!("{VERSION} ready={}", ready.as_raw_fd());
     if let Some(admin) = admin {
@@ -143,9 +149,41 @@ pub(crate) fn describe<'a>(
     for (address, sockets) in listening {
         let numbers: Vec<String> =
             sockets.iter().map(|socket| socket.as_raw_fd().to_string()).collect();
-        told += &format!(" {address}={}", numbers.join(","));
+        told += &format!(" {}={}", write_endpoint(address), numbers.join(","));
     }
     told
+}
+
+/// An address, or a path as a word without `=`: other bytes than those of plain names are written
+/// as in a URL.
+fn write_endpoint(endpoint: &Endpoint) -> String {
+    let Some(path) = endpoint.unix() else { return endpoint.to_string() };
+    let mut text = UNIX.to_owned();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' => text.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => text.push(char::from(*byte)),
+            byte => text += &format!("%{byte:02X}"),
+        }
+    }
+    text
+}
+
+fn read_endpoint(text: &str) -> Option<Endpoint> {
+    let Some(path) = text.strip_prefix(UNIX) else { return text.parse().ok().map(Endpoint::Tcp) };
+    let mut bytes = Vec::new();
+    let mut rest = path.as_bytes();
+    while let Some((first, more)) = rest.split_first() {
+        rest = more;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = &rest[2..];
+    }
+    (!bytes.is_empty()).then(|| Endpoint::Unix(OsString::from_vec(bytes).into()))
 }
 
 #[cfg(test)]
@@ -160,22 +198,40 @@ mod tests {
 
     #[test]
     fn what_is_handed_over_arrives() {
-        let (ready, one, other) = (socket(), socket(), socket());
-        let address: Address = "[::1]:80".parse().unwrap();
-        let told = describe(ready.as_fd(), None, None, [(address, vec![&one, &other])].into_iter());
+        let (ready, one, other, third) = (socket(), socket(), socket(), socket());
+        let address = Endpoint::Tcp("[::1]:80".parse().unwrap());
+        let path = OsString::from_vec(b"/run/a b=%,\xff\n.sock".to_vec());
+        let local = Endpoint::Unix(path.into());
+        let listening = [(&address, vec![&one, &other]), (&local, vec![&third])];
+        let told = describe(ready.as_fd(), None, None, listening.into_iter());
+        assert_eq!(told.split(' ').count(), 4, "{told}");
         // As after an exec, no value of this process owns them any more.
-        let numbers = [ready, one, other].map(IntoRawFd::into_raw_fd);
+        let numbers = [ready, one, other, third].map(IntoRawFd::into_raw_fd);
         let inherited = parse(&told).unwrap();
-        let taken: Vec<RawFd> = inherited.listening[0].1.iter().map(AsRawFd::as_raw_fd).collect();
-        assert_eq!((inherited.listening[0].0, taken), (address, numbers[1..].to_vec()));
+        let taken = |at: usize| -> Vec<RawFd> {
+            inherited.listening[at].1.iter().map(AsRawFd::as_raw_fd).collect()
+        };
+        assert_eq!((&inherited.listening[0].0, taken(0)), (&address, numbers[1..3].to_vec()));
+        assert_eq!((&inherited.listening[1].0, taken(1)), (&local, numbers[3..].to_vec()));
         assert_eq!(inherited.before.unwrap().as_fd().as_raw_fd(), numbers[0]);
         assert!(inherited.admin.is_none() && !inherited.is_lent);
     }
 
     #[test]
     fn what_makes_no_sense_is_told() {
-        for told in ["", "2 ready=5", "1 ready", "1 ready=x", "1 nowhere=5", "1 ready=1", "1 a=-4"]
-        {
+        for told in [
+            "",
+            "2 ready=5",
+            "1 ready",
+            "1 ready=x",
+            "1 nowhere=5",
+            "1 ready=1",
+            "1 a=-4",
+            "1 unix:=5",
+            "1 unix:%=5",
+            "1 unix:%4=5",
+            "1 unix:%+4=5",
+        ] {
             assert!(parse(told).is_err(), "{told:?}");
         }
     }

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use flyball_arch::settings::{Listen, Settings};
 use flyball_arch::share::{Share, cpu_of_worker};
 use flyball_arch::worker::BLOCKING_TICK_MS;
 use flyball_arch::{Architecture, Listener};
-use flyball_sys::net::{self, Address, ListenOptions};
+use flyball_sys::net::{self, Address, Endpoint, ListenOptions};
+use flyball_sys::sandbox::Identity;
 
 use crate::tls::Tls;
 
@@ -28,7 +30,7 @@ const BY_ADDRESS: &str = "accept.by-address";
 #[derive(Clone, Debug)]
 struct Bound {
     /// As it stands in the settings; its port may be 0.
-    asked: Address,
+    asked: Endpoint,
     /// The address that was found, and what is spoken and served there.
     listen: Listen,
     /// The number of the hosts that are served there; 0 is all.
@@ -45,6 +47,8 @@ pub(crate) struct Listening {
     /// Addresses that are listened on no more: their ports stay taken until those have ended who
     /// hold the sockets too, and can be listened on again.
     left: Vec<Bound>,
+    /// Whether sockets are lent: their owner goes on listening when the server ends.
+    is_lent: bool,
 }
 
 impl Listening {
@@ -56,28 +60,30 @@ impl Listening {
     /// With a message for the operator: a taken port, a missing right.
     pub(crate) fn bind(
         settings: &Settings,
-        inherited: Vec<(Address, Vec<OwnedFd>)>,
+        inherited: Vec<(Endpoint, Vec<OwnedFd>)>,
+        is_lent: bool,
     ) -> Result<Listening, String> {
-        let known = |(asked, sockets): (Address, Vec<OwnedFd>)| {
+        let known = |(asked, sockets): (Endpoint, Vec<OwnedFd>)| {
             let sockets: Vec<_> = sockets.into_iter().map(Arc::new).collect();
             let first = sockets.first()?;
-            let address = net::local_address(&**first).unwrap_or(asked);
-            Some(Bound { asked, listen: address.into(), hosts: 0, sockets, is_given: true })
+            let found = net::local_address(&**first).map(Endpoint::Tcp);
+            let listen = found.unwrap_or_else(|_| asked.clone()).into();
+            Some(Bound { asked, listen, hosts: 0, sockets, is_given: true })
         };
         let bound = inherited.into_iter().filter_map(known).collect();
-        Listening { bound, left: Vec::new() }.rebound(settings)
+        Listening { bound, left: Vec::new(), is_lent }.rebound(settings)
     }
 
     /// The addresses as they were asked for, with their sockets.
-    pub(crate) fn handed_over(&self) -> impl Iterator<Item = (Address, Vec<&OwnedFd>)> {
+    pub(crate) fn handed_over(&self) -> impl Iterator<Item = (&Endpoint, Vec<&OwnedFd>)> {
         self.bound
             .iter()
-            .map(|bound| (bound.asked, bound.sockets.iter().map(AsRef::as_ref).collect()))
+            .map(|bound| (&bound.asked, bound.sockets.iter().map(AsRef::as_ref).collect()))
     }
 
     /// The addresses that were given and that the settings do not list.
-    pub(crate) fn unlisted(&self) -> Vec<Address> {
-        self.left.iter().map(|bound| bound.listen.address).collect()
+    pub(crate) fn unlisted(&self) -> Vec<&Endpoint> {
+        self.left.iter().map(|bound| &bound.listen.address).collect()
     }
 
     /// The sockets for other settings: those of addresses that stay are the same, new addresses are
@@ -86,21 +92,38 @@ impl Listening {
     /// # Errors
     /// As [`Listening::bind`].
     pub(crate) fn rebound(&self, settings: &Settings) -> Result<Listening, String> {
-        let mut known: Vec<&Bound> = self.bound.iter().chain(&self.left).collect();
+        // The name of a Unix-domain socket that was left leads to none any more.
+        let left = self.left.iter().filter(|bound| bound.path().is_none());
+        let mut known: Vec<&Bound> = self.bound.iter().chain(left).collect();
         let mut bound = Vec::new();
         for wanted in &settings.listen {
-            let asked = wanted.address;
-            let is_it = |bound: &&Bound| bound.asked == asked || bound.listen.address == asked;
+            let asked = &wanted.address;
+            let is_it = |bound: &&Bound| bound.asked == *asked || bound.listen.address == *asked;
             let place = known.iter().position(is_it);
             let found = match place {
                 Some(at) => known.remove(at).clone(),
-                None => bind_address(asked, settings.running.port_tries)?,
+                None => bind(wanted, settings)?,
             };
-            let listen = Listen { address: found.listen.address, ..wanted.clone() };
+            let listen = Listen { address: found.listen.address.clone(), ..wanted.clone() };
             bound.push(Bound { listen, hosts: settings.number_of_hosts(wanted), ..found });
         }
         let left = known.into_iter().cloned().collect();
-        Ok(Listening { bound, left })
+        Ok(Listening { bound, left, is_lent: self.is_lent })
+    }
+
+    /// The names of Unix-domain sockets that `before` has not: they were made for this.
+    pub(crate) fn names_beside(&self, before: &Listening) -> Vec<PathBuf> {
+        let paths = self.bound.iter().filter_map(Bound::path);
+        let is_new = |path: &&Path| !before.bound.iter().any(|other| other.path() == Some(path));
+        paths.filter(is_new).map(Path::to_owned).collect()
+    }
+
+    /// Removes the names of all Unix-domain sockets, unless they are lent: the server stops, and
+    /// what has connected is still accepted.
+    pub(crate) fn remove_names(&self) {
+        if !self.is_lent {
+            self.bound.iter().filter_map(Bound::path).for_each(net::unlink_unix);
+        }
     }
 
     /// Closes the accept queues of the addresses that are left; who connects is refused from
@@ -108,6 +131,9 @@ impl Listening {
     /// been accepted, or until [`LAST_ACCEPTS_MS_MAX`] is over: to be called while workers accept
     /// from them.
     pub(crate) fn leave(&self) {
+        if !self.is_lent {
+            self.left.iter().filter_map(Bound::path).for_each(net::unlink_unix);
+        }
         let sockets: Vec<&OwnedFd> =
             self.left.iter().flat_map(|bound| &bound.sockets).map(AsRef::as_ref).collect();
         for socket in &sockets {
@@ -138,7 +164,8 @@ impl Listening {
     /// there.
     pub(crate) fn tls_ports(&self) -> Vec<(u16, u16)> {
         let speaking = self.bound.iter().filter(|bound| bound.listen.tls);
-        speaking.map(|bound| (bound.hosts, bound.listen.address.port())).collect()
+        let port = |bound: &Bound| Some((bound.hosts, bound.listen.address.tcp()?.port()));
+        speaking.filter_map(port).collect()
     }
 
     /// Every socket there is.
@@ -164,13 +191,21 @@ impl Listening {
         let addresses = self.bound.len();
         let by_address = settings.by_address && architecture.honours(BY_ADDRESS);
         for (number, bound) in self.bound.iter_mut().enumerate() {
-            let address = bound.listen.address;
+            let address = bound.listen.address.clone();
             let fail = |error: io::Error| format!("cannot listen on {address}: {error}");
+            let Endpoint::Tcp(port) = address else {
+                bound.guard(settings, self.is_lent).map_err(fail)?;
+                // All readers share it.
+                net::set_nonblocking(&*bound.sockets[0], !architecture.listener_blocks())
+                    .and_then(|()| listen(&*bound.sockets[0], settings))
+                    .map_err(fail)?;
+                continue;
+            };
             if each > bound.sockets.len() {
                 net::share_port(&*bound.sockets[0]).map_err(fail)?;
             }
             while bound.sockets.len() < each {
-                let another = match net::bind(address, true) {
+                let another = match net::bind(port, true) {
                     // The first one was handed over, and its port is not shared.
                     Err(_) if bound.is_given => break,
                     another => another.map_err(fail)?,
@@ -216,12 +251,13 @@ impl Listening {
             // Where TLS is to be spoken nothing else ever is.
             let spoken = match listen.tls {
                 false => Some(None),
-                true => tls.and_then(|tls| tls.at(listen.address, *hosts).ok()).map(Some),
+                true => tls.and_then(|tls| tls.at(&listen.address, *hosts).ok()).map(Some),
             };
             let sockets = bound.sockets.iter().enumerate().filter(move |(at, _)| own(*at));
             sockets.filter_map(move |(_, socket)| {
                 let listener = Listener::new(Arc::clone(socket), spoken.clone()?);
-                Some(listener.serving(*hosts))
+                let listener = listener.of_address(number).serving(*hosts);
+                Some(listener.over_unix(bound.path().is_some()))
             })
         });
         sockets.collect()
@@ -250,12 +286,57 @@ pub(crate) fn listen(socket: impl AsFd, settings: &Settings) -> io::Result<()> {
     )
 }
 
-fn bind_address(asked: Address, tries: u16) -> Result<Bound, String> {
-    let fail = |error: &io::Error| format!("cannot listen on {asked}: {}", explain(error));
-    let first = bind_first_free(asked, tries).map_err(|error| fail(&error))?;
-    let address = net::local_address(&first).map_err(|error| fail(&error))?;
-    let (listen, sockets) = (address.into(), vec![Arc::new(first)]);
+impl Bound {
+    /// The name of a Unix-domain socket.
+    fn path(&self) -> Option<&Path> {
+        self.listen.address.unix()
+    }
+
+    /// Gives the name of a Unix-domain socket its mode and group, which may be others than when it
+    /// was made. One that was removed meanwhile has none, and one that is lent is its owner's.
+    fn guard(&self, settings: &Settings, is_lent: bool) -> io::Result<()> {
+        let Some(path) = self.path().filter(|_| !is_lent) else { return Ok(()) };
+        let group = group_of(&self.listen, settings).map_err(io::Error::other)?;
+        match net::guard_unix(path, self.listen.mode, group) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            guarded => guarded,
+        }
+    }
+}
+
+fn bind(wanted: &Listen, settings: &Settings) -> Result<Bound, String> {
+    let asked = wanted.address.clone();
+    let fail = |why: String| format!("cannot listen on {asked}: {why}");
+    let (address, socket) = match &asked {
+        Endpoint::Tcp(address) => {
+            let first = bind_first_free(*address, settings.running.port_tries);
+            let first = first.map_err(|error| fail(explain(&error)))?;
+            let found = net::local_address(&first).map_err(|error| fail(error.to_string()))?;
+            (found.into(), first)
+        }
+        Endpoint::Unix(path) => {
+            let group = group_of(wanted, settings)?;
+            let socket = net::bind_unix_at(path, wanted.mode, group);
+            (asked.clone(), socket.map_err(|error| fail(explain_unix(&error)))?)
+        }
+    };
+    let (listen, sockets) = (Listen::from(address), vec![Arc::new(socket)]);
     Ok(Bound { asked, listen, hosts: 0, sockets, is_given: false })
+}
+
+/// The number of the group of a Unix-domain socket, if it is another than that of the process.
+fn group_of(listen: &Listen, settings: &Settings) -> Result<Option<u32>, String> {
+    let found = listen.group.as_deref().map(group).transpose();
+    found.map_err(|why| settings.blame("listener.group", why))
+}
+
+/// The number of a group.
+///
+/// # Errors
+/// When there is none of this name.
+pub(crate) fn group(name: &str) -> Result<u32, String> {
+    let found = Identity::find(&Identity::own().user.to_string(), Some(name));
+    found.map(|identity| identity.group)
 }
 
 fn bind_first_free(address: Address, tries: u16) -> io::Result<OwnedFd> {
@@ -271,6 +352,14 @@ fn bind_first_free(address: Address, tries: u16) -> io::Result<OwnedFd> {
             }
             bound => return bound,
         }
+    }
+}
+
+/// A failed bind of a Unix-domain socket in the operator's terms.
+pub(crate) fn explain_unix(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "another server listens there".into(),
+        _ => error.to_string(),
     }
 }
 

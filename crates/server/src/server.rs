@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use flyball_acme::Configuration as Acme;
@@ -11,13 +12,12 @@ use flyball_arch::settings::{AdminAddress, Listen, RunningSettings, Settings};
 use flyball_observe::log::{self, Appender};
 use flyball_site::{Earlier, Sites};
 use flyball_sys::channel::Channel;
-use flyball_sys::net::{self, Address, ListenOptions};
-use flyball_sys::sandbox::Identity;
+use flyball_sys::net::{self, Address, Endpoint, ListenOptions};
 use flyball_sys::{error_log, process};
 
 use crate::configuration::Configuration;
 use crate::handover::Inherited;
-use crate::listening::{Listening, explain};
+use crate::listening::{Listening, explain, explain_unix, group};
 use crate::sandbox::Confinement;
 use crate::spawner::Spawner;
 use crate::tls::{Roots, Tls, Told};
@@ -147,9 +147,19 @@ impl Server {
     ) -> Result<Server, String> {
         // First, while the numbers of descriptors mean what the parent process says.
         let inherited = Inherited::of_process()?;
-        let Inherited { before, admin, listening, is_lent, roots } = inherited;
+        let Inherited { before, admin, listening, local, is_lent, roots } = inherited;
         let setup = Setup::open(architecture, settings, Earlier::Nothing, &roots)?;
-        let mut listening = Listening::bind(&setup.settings, listening)?;
+        // Who lends Unix-domain sockets says nothing of which is for what but their names.
+        let is_listed = |path: &PathBuf| {
+            let listed = setup.settings.listen.iter().filter_map(|listen| listen.address.unix());
+            listed.into_iter().any(|known| known == path)
+        };
+        let (own, others): (Vec<_>, Vec<_>) =
+            local.into_iter().partition(|(path, _)| is_listed(path));
+        let own = own.into_iter().map(|(path, socket)| (Endpoint::Unix(path), vec![socket]));
+        let listening = listening.into_iter().chain(own).collect();
+        let admin = admin.or_else(|| others.into_iter().next_back().map(|(_, socket)| socket));
+        let mut listening = Listening::bind(&setup.settings, listening, is_lent)?;
         if before.is_none() {
             listening.prepare(architecture, &setup.settings)?;
         }
@@ -294,18 +304,10 @@ pub(crate) fn bind_admin(settings: &Settings) -> Result<Option<Arc<OwnedFd>>, St
             .map_err(|error| format!("{address}: {}", explain(&error))),
         Some(AdminAddress::Unix(path)) => {
             let RunningSettings { admin_mode, admin_group, .. } = &settings.running;
-            let group = |name: &String| {
-                let found = Identity::find(&Identity::own().user.to_string(), Some(name));
-                found.map(|identity| identity.group)
-            };
-            let group = admin_group.as_ref().map(group).transpose();
+            let group = admin_group.as_deref().map(group).transpose();
             let group = group.map_err(|why| settings.blame("admin-group", why))?;
             let socket = net::listen_unix(path, *admin_mode, group);
-            let taken = |error: io::Error| match error.kind() {
-                io::ErrorKind::AddrInUse => "another server listens there".to_owned(),
-                _ => error.to_string(),
-            };
-            socket.map_err(|error| format!("unix:{}: {}", path.display(), taken(error)))
+            socket.map_err(|error| format!("unix:{}: {}", path.display(), explain_unix(&error)))
         }
     };
     socket.map(|socket| Some(Arc::new(socket))).map_err(|why| settings.blame("admin", why))

@@ -44,7 +44,10 @@ pub fn lacks(settings: &Settings) -> Vec<Lack> {
     if let Some(AdminAddress::Unix(path)) = &settings.admin {
         lacks.extend(place("admin", path, is_socket));
     }
-    lacks.extend(group(settings));
+    for path in settings.listen.iter().filter_map(|listen| listen.address.unix()) {
+        lacks.extend(place("listen", path, is_socket));
+    }
+    lacks.extend(groups(settings));
     lacks.extend(cpu(settings));
     lacks.extend(congestion(settings));
     lacks
@@ -104,9 +107,12 @@ fn is_socket(kind: FileKind) -> Result<(), &'static str> {
     if kind == FileKind::Socket { Ok(()) } else { Err(why) }
 }
 
-fn group(settings: &Settings) -> Option<Lack> {
-    let name = settings.running.admin_group.as_ref()?;
-    Identity::find("0", Some(name)).err().map(|why| Lack::new("admin-group", why))
+/// Groups of sockets that are not there.
+fn groups(settings: &Settings) -> impl Iterator<Item = Lack> {
+    let of_admin = settings.running.admin_group.iter().map(|name| ("admin-group", name));
+    let of_listeners = settings.listen.iter().filter_map(|listen| listen.group.as_ref());
+    let all = of_admin.chain(of_listeners.map(|name| ("listener.group", name)));
+    all.filter_map(|(key, name)| Some(Lack::new(key, Identity::find("0", Some(name)).err()?)))
 }
 
 /// Whether workers may be bound to the CPUs that are named.

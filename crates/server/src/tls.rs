@@ -20,7 +20,7 @@ use flyball_site::hosts::Hosts;
 use flyball_site::{CertificateFiles, CertificateSource, SiteSettings, Sites};
 use flyball_sys::clock;
 use flyball_sys::letterbox::Letterbox;
-use flyball_sys::net::Address;
+use flyball_sys::net::Endpoint;
 use flyball_tls::{Authority, Bundle, ClientAuth, Config, Pair, Policy, Site, Tickets, Unknown};
 
 use clients::Clients;
@@ -141,18 +141,19 @@ impl Tls {
             warnings,
         };
         for listen in settings.listen.iter().filter(|listen| listen.tls) {
-            tls.at(listen.address, settings.number_of_hosts(listen))
+            tls.at(&listen.address, settings.number_of_hosts(listen))
                 .map_err(|why| settings.blame("listen", format!("{listen}: {why}")))?;
         }
         Ok(Some(tls))
     }
 
-    /// What is spoken by at the socket of this address, where the hosts of this number are served.
+    /// What is spoken by at this socket, where the hosts of this number are served.
     ///
     /// # Errors
     /// Never, after the whole was made once.
-    pub(crate) fn at(&self, address: Address, hosts: u16) -> Result<Config, String> {
-        self.config.at(address.ip(), hosts, self.hosts.sites_at(hosts))
+    pub(crate) fn at(&self, socket: &Endpoint, hosts: u16) -> Result<Config, String> {
+        let address = socket.tcp().map(|address| address.ip());
+        self.config.at(address, hosts, self.hosts.sites_at(hosts))
     }
 
     /// What the operator should know.

@@ -1,8 +1,11 @@
 //! Stream sockets: listening, accepting, receiving, sending.
 
+use std::ffi::OsStr;
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,8 +20,54 @@ use crate::clock;
 use crate::owned::{Opening, Owned};
 use crate::place::Place;
 
-/// An address to listen on.
+/// An address and port.
 pub type Address = SocketAddr;
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// An address and port.
+    Tcp(Address),
+    /// A Unix-domain socket at this path.
+    Unix(PathBuf),
+}
+
+/// Where a server listens that this process is a client of.
+pub type Server = Endpoint;
+
+impl Endpoint {
+    /// The address, if it is one.
+    pub fn tcp(&self) -> Option<Address> {
+        match self {
+            Endpoint::Tcp(address) => Some(*address),
+            Endpoint::Unix(_) => None,
+        }
+    }
+
+    /// The path, if it is one.
+    pub fn unix(&self) -> Option<&Path> {
+        match self {
+            Endpoint::Tcp(_) => None,
+            Endpoint::Unix(path) => Some(path),
+        }
+    }
+}
+
+impl From<Address> for Endpoint {
+    fn from(address: Address) -> Endpoint {
+        Endpoint::Tcp(address)
+    }
+}
+
+impl fmt::Display for Endpoint {
+    /// As it is written in settings.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp(address) => address.fmt(f),
+            Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
 
 /// What the sockets accepted from a listening socket inherit from it, at no cost per connection.
 #[derive(Clone, Debug, Default)]
@@ -101,12 +150,25 @@ pub fn share_port(socket: impl AsFd) -> io::Result<()> {
     Ok(sockopt::set_socket_reuseport(socket, true)?)
 }
 
-/// Sets the options that accepted sockets inherit, then listens.
+/// Sets the options that accepted sockets inherit, then listens. Those that a Unix-domain socket
+/// accepts inherit none: it has the time-out alone.
 ///
 /// # Errors
 /// When the kernel refuses an option, such as a congestion control that it does not have.
 pub fn listen(socket: impl AsFd, backlog: u32, options: &ListenOptions) -> io::Result<()> {
     let socket = socket.as_fd();
+    if !is_unix(socket) {
+        prepare_connections(socket, options)?;
+    }
+    if options.timeout.is_some() {
+        sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, options.timeout)?;
+        sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, options.timeout)?;
+    }
+    Ok(rustix::net::listen(socket, i32::try_from(backlog).unwrap_or(i32::MAX))?)
+}
+
+/// Sets what belongs to TCP.
+fn prepare_connections(socket: BorrowedFd<'_>, options: &ListenOptions) -> io::Result<()> {
     sockopt::set_tcp_nodelay(socket, !options.delay)?;
     if let Some(bytes) = options.send_buffer {
         sockopt::set_socket_send_buffer_size(socket, bytes as usize)?;
@@ -123,11 +185,7 @@ pub fn listen(socket: impl AsFd, backlog: u32, options: &ListenOptions) -> io::R
     if options.defer_accept_s > 0 {
         set_tcp_option(socket, libc::TCP_DEFER_ACCEPT, options.defer_accept_s)?;
     }
-    if options.timeout.is_some() {
-        sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, options.timeout)?;
-        sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, options.timeout)?;
-    }
-    Ok(rustix::net::listen(socket, i32::try_from(backlog).unwrap_or(i32::MAX))?)
+    Ok(())
 }
 
 /// Bounds the bytes that a connection sends in a second (`SO_MAX_PACING_RATE`). TCP spreads its
@@ -144,12 +202,15 @@ fn set_pacing(socket: BorrowedFd<'_>, bytes_per_s: u64) -> io::Result<()> {
 }
 
 /// Holds short segments back until it is called with false (`TCP_CORK`); the kernel lets them go
-/// after 200 ms.
+/// after 200 ms. A Unix-domain socket has no segments.
 ///
 /// # Errors
-/// When `socket` is no TCP socket.
+/// When the connection has gone.
 pub fn set_cork(socket: impl AsFd, corked: bool) -> io::Result<()> {
-    Ok(sockopt::set_tcp_cork(socket, corked)?)
+    match sockopt::set_tcp_cork(socket, corked) {
+        Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+        set => Ok(set?),
+    }
 }
 
 /// Lets calls on the socket wait, or makes them fail with `WouldBlock` instead (`O_NONBLOCK`).
@@ -261,13 +322,23 @@ fn set_tcp_option(socket: BorrowedFd<'_>, option: i32, value: u32) -> io::Result
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A listening Unix-domain socket at `path`, which it replaces when no process listens there. Its
-/// mode, and its group if one is given, say who may connect. Does not block.
+/// A listening Unix-domain socket at `path`, as [`bind_unix_at`] makes it.
+///
+/// # Errors
+/// As [`bind_unix_at`].
+pub fn listen_unix(path: &Path, mode: u32, group: Option<u32>) -> io::Result<OwnedFd> {
+    let socket = bind_unix_at(path, mode, group)?;
+    rustix::net::listen(&socket, 16)?;
+    Ok(socket)
+}
+
+/// A Unix-domain socket at `path`, where it replaces one that no process listens on. Its mode, and
+/// its group if one is given, say who may connect. Nothing listens yet. Does not block.
 ///
 /// # Errors
 /// `AddrInUse` when another socket listens on `path`, or one of another kind is there; as
 /// [`Place::of`] when a directory of it is a link of another user; else as bind(2) and lchown(2).
-pub fn listen_unix(path: &Path, mode: u32, group: Option<u32>) -> io::Result<OwnedFd> {
+pub fn bind_unix_at(path: &Path, mode: u32, group: Option<u32>) -> io::Result<OwnedFd> {
     let place = Place::of(path)?;
     // By its name a directory that others may change could have become another meanwhile.
     let directory = format!("/proc/self/fd/{}", place.directory().as_raw_fd());
@@ -292,8 +363,15 @@ pub fn listen_unix(path: &Path, mode: u32, group: Option<u32>) -> io::Result<Own
         // Of a link that has taken its place, this changes the link.
         place.change_group(group)?;
     }
-    rustix::net::listen(&socket, 16)?;
     Ok(socket)
+}
+
+/// Changes who may connect to the Unix-domain socket at `path`.
+///
+/// # Errors
+/// As [`Place::of`] and chmod(2); `InvalidInput` when something else is there.
+pub fn guard_unix(path: &Path, mode: u32, group: Option<u32>) -> io::Result<()> {
+    Place::of(path)?.guard_socket(mode, group)
 }
 
 /// Binds a socket whose name has this mode from the beginning: nothing is changed by the name,
@@ -377,15 +455,6 @@ pub fn connected(socket: impl AsFd) -> io::Result<()> {
     Ok(sockopt::socket_error(socket)??)
 }
 
-/// Where a server listens that this process is a client of.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Server {
-    /// A Unix-domain socket.
-    Unix(PathBuf),
-    /// An address and port.
-    Tcp(Address),
-}
-
 /// Looks whether there is something to be received, without taking it: `None` when nothing is there
 /// yet, `Some(false)` at the end of the stream or when the socket has failed. Never blocks.
 pub fn has_input(socket: impl AsFd) -> Option<bool> {
@@ -430,6 +499,20 @@ pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
 /// Whether this is a Unix-domain socket.
 pub fn is_unix(socket: impl AsFd) -> bool {
     sockopt::socket_domain(socket).is_ok_and(|domain| domain == AddressFamily::UNIX)
+}
+
+/// Where a socket is bound, by the name that it was bound by.
+///
+/// # Errors
+/// When that is neither an address nor a path.
+pub fn local_endpoint(socket: impl AsFd) -> io::Result<Endpoint> {
+    let socket = socket.as_fd();
+    if !is_unix(socket) {
+        return local_address(socket).map(Endpoint::Tcp);
+    }
+    let address = SocketAddrUnix::try_from(rustix::net::getsockname(socket)?)?;
+    let path = address.path_bytes().ok_or(io::ErrorKind::AddrNotAvailable)?;
+    Ok(Endpoint::Unix(PathBuf::from(OsStr::from_bytes(path))))
 }
 
 /// The address that a socket is bound to.
@@ -671,8 +754,13 @@ pub fn unacknowledged(socket: impl AsFd) -> u64 {
 /// Length and limit of the accept queue of a listening socket, from `TCP_INFO`.
 ///
 /// # Errors
-/// When `socket` is no TCP socket.
+/// When `socket` is no listening socket.
 pub fn accept_queue(socket: impl AsFd) -> io::Result<(u32, u32)> {
+    let socket = socket.as_fd();
+    if is_unix(socket) {
+        // Of these the kernel tells only whether there is one.
+        return Ok((u32::from(wait_readable(socket, 0)?), u32::MAX));
+    }
     // Offsets in struct tcp_info: on a listening socket the kernel puts the length of the accept
     // queue into tcpi_unacked and its limit into tcpi_sacked.
     const UNACKED: usize = 24;

@@ -10,12 +10,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, Stat, chownat, fstat, fstatfs, openat, readlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, Stat, chmod, chownat, fstat, fstatfs, openat, readlinkat,
     unlinkat,
 };
 use rustix::process::Gid;
@@ -67,6 +67,21 @@ impl Place {
     pub(crate) fn change_group(&self, group: u32) -> io::Result<()> {
         let (group, flags) = (Some(Gid::from_raw(group)), AtFlags::SYMLINK_NOFOLLOW);
         Ok(chownat(&self.directory, &self.name, None, group, flags)?)
+    }
+
+    /// Gives the socket that it names this mode, and to a group if one is given. Nothing is changed
+    /// by the name, which another user may have made a link meanwhile.
+    pub(crate) fn guard_socket(&self, mode: u32, group: Option<u32>) -> io::Result<()> {
+        let socket = enter(&self.directory, Path::new(&self.name))?;
+        if FileType::from_raw_mode(fstat(&socket)?.st_mode) != FileType::Socket {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let by_number = format!("/proc/self/fd/{}", socket.as_fd().as_raw_fd());
+        if let Some(group) = group {
+            let (group, flags) = (Some(Gid::from_raw(group)), AtFlags::EMPTY_PATH);
+            chownat(&socket, "", None, group, flags)?;
+        }
+        Ok(chmod(by_number, Mode::from_raw_mode(mode))?)
     }
 
     /// The name in it with something behind it.

@@ -2,6 +2,9 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,8 +39,29 @@ impl Client {
         Client::with(stream.expect("the server accepts"))
     }
 
+    /// Connects to a socket in the file system.
+    ///
+    /// # Panics
+    /// When nothing listens there.
+    pub fn connect_unix(path: &Path) -> Client {
+        Client::try_connect_unix(path).expect("the server accepts")
+    }
+
+    /// The same, if something listens there.
+    ///
+    /// # Errors
+    /// Why it cannot be connected to.
+    pub fn try_connect_unix(path: &Path) -> io::Result<Client> {
+        // What a stream is asked for here any socket does.
+        UnixStream::connect(path).map(|stream| Client::patient(OwnedFd::from(stream).into()))
+    }
+
     fn with(stream: TcpStream) -> Client {
         stream.set_nodelay(true).expect("TCP_NODELAY");
+        Client::patient(stream)
+    }
+
+    fn patient(stream: TcpStream) -> Client {
         stream.set_read_timeout(Some(DEADLINE)).expect("SO_RCVTIMEO");
         stream.set_write_timeout(Some(DEADLINE)).expect("SO_SNDTIMEO");
         Client { stream, tls: None, received: Vec::new() }

@@ -150,15 +150,16 @@ impl Config {
         Ok(Config(Arc::new(AtSocket { common, place })))
     }
 
-    /// The same at a socket of this address, where the hosts of this number are served, which are
-    /// those of these sites; 0 and `None` are all. A client that asks for no name gets the
-    /// certificate that names the address, if there is one, else that of the first of the sites.
+    /// The same at a socket of this address, if it has one, where the hosts of this number are
+    /// served, which are those of these sites; 0 and `None` are all. A client that asks for no name
+    /// gets the certificate that names the address, if there is one, else that of the first of the
+    /// sites.
     ///
     /// # Errors
     /// When none of the sites has a certificate; as [`Config::new`].
     pub fn at(
         &self,
-        address: IpAddr,
+        address: Option<IpAddr>,
         listener: u16,
         sites: Option<&[usize]>,
     ) -> Result<Config, String> {
@@ -170,7 +171,8 @@ impl Config {
                 None => Box::new(identities.sites()),
             }
         };
-        let of_address = identities.site_of_address(address.to_canonical(), all());
+        let of_address =
+            address.and_then(|address| identities.site_of_address(address.to_canonical(), all()));
         let first = || all().find(|site| identities.has_certificate(*site));
         let default = of_address.or_else(first).ok_or("no site of its hosts has a certificate")?;
         match (Place { default, listener }) {
@@ -403,16 +405,17 @@ mod tests {
         let all = config(vec![site(&[0], false), site(&[2], true)], Unknown::Default).unwrap();
         let policy = |config: &Config| config.choose(None).map(|choice| choice.policy);
         assert_eq!(policy(&all), Some(0));
-        assert_eq!(policy(&all.at([127, 0, 0, 1].into(), 0, None).unwrap()), Some(1));
-        assert_eq!(policy(&all.at([127, 0, 0, 2].into(), 0, None).unwrap()), Some(0));
+        assert_eq!(policy(&all.at(Some([127, 0, 0, 1].into()), 0, None).unwrap()), Some(1));
+        assert_eq!(policy(&all.at(Some([127, 0, 0, 2].into()), 0, None).unwrap()), Some(0));
+        assert_eq!(policy(&all.at(None, 0, None).unwrap()), Some(0));
         // That of another site is none where this one is not served.
-        assert_eq!(policy(&all.at([127, 0, 0, 1].into(), 1, Some(&[0])).unwrap()), Some(0));
+        assert_eq!(policy(&all.at(Some([127, 0, 0, 1].into()), 1, Some(&[0])).unwrap()), Some(0));
     }
 
     #[test]
     fn where_some_hosts_are_served_names_of_others_are_unknown() {
         let sites = || vec![site(&[0], false), site(&[1], true), site(&[], false)];
-        let address = [127, 0, 0, 9].into();
+        let address = Some([127, 0, 0, 9].into());
         let policy = |config: &Config, name| config.choose(name).map(|choice| choice.policy);
         let all = config(sites(), Unknown::Default).unwrap();
         let second = all.at(address, 2, Some(&[2, 1])).unwrap();

@@ -237,7 +237,7 @@ fn a_client_that_can_verify_no_certificate_is_told_that_the_handshake_fails() {
 #[test]
 fn clients_are_let_in_by_what_was_renewed_at_every_socket_and_by_no_list_that_is_over() {
     let server = Server::new(Unknown::Default);
-    let elsewhere = server.config.at([127, 0, 0, 9].into(), 0, None).unwrap();
+    let elsewhere = server.config.at(Some([127, 0, 0, 9].into()), 0, None).unwrap();
     let some = Arc::new(server.with_certificate());
     assert_eq!(server.connect(&some, "c.test", 10_000).state, State::Open);
     // Of the clock, which says 2027, 2030 is to come.

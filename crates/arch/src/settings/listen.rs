@@ -2,25 +2,38 @@
 
 use std::fmt;
 
-use flyball_sys::net::Address;
+use flyball_sys::net::{Address, Endpoint};
 
 use super::Settings;
 
 /// An address to listen on, and what is spoken and served there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
-    /// The address.
-    pub address: Address,
+    /// The address, or the path of a Unix-domain socket.
+    pub address: Endpoint,
     /// Whether clients speak TLS there.
     pub tls: bool,
     /// The hosts that are served there, as sites have them; none is all.
     pub hosts: Vec<String>,
+    /// Who may connect to a Unix-domain socket: its mode.
+    pub mode: u32,
+    /// The group of that socket, by name or number; `None` leaves that of the process.
+    pub group: Option<String>,
+}
+
+/// The mode of a Unix-domain socket where none is written.
+const MODE: u32 = 0o660;
+
+impl From<Endpoint> for Listen {
+    /// All hosts, in the clear.
+    fn from(address: Endpoint) -> Listen {
+        Listen { address, tls: false, hosts: Vec::new(), mode: MODE, group: None }
+    }
 }
 
 impl From<Address> for Listen {
-    /// All hosts, in the clear.
     fn from(address: Address) -> Listen {
-        Listen { address, tls: false, hosts: Vec::new() }
+        Endpoint::Tcp(address).into()
     }
 }
 

@@ -10,6 +10,7 @@ use flyball_arch::{AdminAddress, Listen, Settings};
 use flyball_server::{Server, root_path};
 use flyball_site::{CertificateSource, SiteSettings};
 use flyball_sys::error_log::{self, Level};
+use flyball_sys::net::Endpoint;
 use flyball_sys::say;
 
 /// Exit code when the server could not start.
@@ -63,8 +64,9 @@ fn banner(
         (None, _) => {}
     }
     if let Some(root) = root {
-        let ports = server.listens().into_iter().filter(|listen| listen.tls);
-        lines.extend(ports.map(|listen| format!("  as {}", localhost(&listen))));
+        let listens = server.listens().into_iter().filter(|listen| listen.tls);
+        let ports = listens.filter_map(|listen| listen.address.tcp());
+        lines.extend(ports.map(|address| format!("  as {}", localhost(address))));
         let root = root.display();
         lines.push(format!("  with certificates of this machine's own authority, {root}"));
         lines.push(format!("  which it trusts after: sudo flyball trust {root}"));
@@ -83,9 +85,9 @@ fn internal_root(settings: &Settings) -> Option<PathBuf> {
 }
 
 /// The same by the name that its certificate has and a browser shows.
-fn localhost(Listen { address, tls, .. }: &Listen) -> String {
+fn localhost(address: SocketAddr) -> String {
     let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port()));
-    url(&Listen { tls: *tls, ..address.into() })
+    url(&Listen { tls: true, ..address.into() })
 }
 
 /// An address, and the hosts that are served there alone.
@@ -108,6 +110,10 @@ fn served(site: &SiteSettings) -> String {
 /// An address as something to click on; one that stands for all of them shows as localhost.
 fn url(Listen { address, tls, .. }: &Listen) -> String {
     let (scheme, usual) = if *tls { ("https", 443) } else { ("http", 80) };
+    let Endpoint::Tcp(address) = address else {
+        let scheme = if *tls { "https://" } else { "" };
+        return format!("{scheme}{address}");
+    };
     let host = match address.ip() {
         ip if ip.is_unspecified() => "localhost".to_string(),
         IpAddr::V6(ip) => format!("[{ip}]"),

@@ -4,13 +4,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use flyball_arch::{AccessLog, AdminAddress};
-use flyball_sys::net::Address;
+use flyball_sys::net::{Address, Endpoint};
 
 use super::text;
 
 /// What an address may look like, for help and errors.
 pub(super) const ADDRESS: &str = "an address such as 8080, :8080, 127.0.0.1:80, [::1]:80 or \
                                   localhost:80";
+
+/// What the path of a Unix-domain socket begins with.
+const UNIX: &str = "unix:";
 
 /// Longest path of a Unix-domain socket, in bytes: `sun_path` holds 108 with its NUL (unix(7)).
 pub(super) const UNIX_PATH_BYTES_MAX: usize = 107;
@@ -29,19 +32,20 @@ pub(super) fn address(text: &str) -> Option<Address> {
 }
 
 /// An address to listen on, perhaps with a scheme before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schemed {
     /// Whether clients speak TLS there: true for `https://`, false for `http://`, `None` where
     /// neither is written.
     pub tls: Option<bool>,
-    /// The address.
-    pub address: Address,
+    /// The address, or the path of a Unix-domain socket.
+    pub address: Endpoint,
 }
 
-/// An address to listen on, with `https://` before it where clients speak TLS.
-pub(super) fn listen(text: &str) -> Option<Schemed> {
+/// An address to listen on, or `unix:` and a path, with `https://` before it where clients speak
+/// TLS. The path starts from `base` when it is relative.
+pub(super) fn listen(text: &str, base: &Path) -> Option<Schemed> {
     let (tls, rest) = scheme(text);
-    address(rest).map(|address| Schemed { tls, address })
+    admin(rest, base).map(|address| Schemed { tls, address })
 }
 
 /// Whether `https://` or `http://` stands before an address, and what stands behind it, but for a
@@ -52,7 +56,8 @@ fn scheme(text: &str) -> (Option<bool>, &str) {
         (None, Some(rest)) => (Some(false), rest),
         (None, None) => (None, text),
     };
-    (tls, rest.strip_suffix('/').unwrap_or(rest))
+    let is_url = !rest.starts_with(UNIX);
+    (tls, rest.strip_suffix('/').filter(|_| is_url).unwrap_or(rest))
 }
 
 /// What was expected in place of an address to listen on that lacks its port, or that is a name:
@@ -77,7 +82,7 @@ pub(super) fn instead(text: &str) -> Option<String> {
 /// Where `/status` and `/metrics` are served: an address, or `unix:` and a path, which starts from
 /// `base` when it is relative.
 pub(super) fn admin(text: &str, base: &Path) -> Option<AdminAddress> {
-    let Some(path) = text.strip_prefix("unix:") else {
+    let Some(path) = text.strip_prefix(UNIX) else {
         return address(text).map(AdminAddress::Tcp);
     };
     let joined = base.join(path);
@@ -160,11 +165,20 @@ mod tests {
             ("https://[::1]:443/", Some(true), "[::1]:443"),
             ("https://localhost:8443", Some(true), "127.0.0.1:8443"),
         ] {
-            let expected = Schemed { tls, address: address.parse().unwrap() };
-            assert_eq!(listen(text), Some(expected), "{text}");
+            let expected = Schemed { tls, address: Endpoint::Tcp(address.parse().unwrap()) };
+            assert_eq!(listen(text, Path::new("/etc")), Some(expected), "{text}");
+        }
+        for (text, tls, path) in [
+            ("unix:/run/a.sock", None, "/run/a.sock"),
+            ("unix:a.sock", None, "/etc/a.sock"),
+            ("https://unix:/run/a.sock", Some(true), "/run/a.sock"),
+            ("http://unix:a", Some(false), "/etc/a"),
+        ] {
+            let expected = Schemed { tls, address: Endpoint::Unix(path.into()) };
+            assert_eq!(listen(text, Path::new("/etc")), Some(expected), "{text}");
         }
         for text in ["https://", "https:443", "ftp://:21", "https://https://:443", "HTTPS://:443"] {
-            assert_eq!(listen(text), None, "{text}");
+            assert_eq!(listen(text, Path::new("/etc")), None, "{text}");
         }
     }
 
@@ -180,7 +194,10 @@ mod tests {
         ] {
             let instead = instead(text).unwrap();
             assert!(instead.ends_with(&format!("such as {expected}")), "{text}: {instead}");
-            assert!(listen(text).is_none() && listen(expected).is_some(), "{text}");
+            assert!(
+                listen(text, Path::new("")).is_none() && listen(expected, Path::new("")).is_some(),
+                "{text}"
+            );
         }
         for name in ["https://example.org", "https://example.org:8443/"] {
             let instead = instead(name).unwrap();

@@ -211,8 +211,8 @@ impl<T> Kind<T> {
                 let numbers: Vec<u64> = items.iter().map(read).collect::<Option<_>>()?;
                 set(target, (!numbers.is_empty()).then_some(numbers)?);
             }
-            Kind::Addresses { set } => set(target, addresses(raw)?),
-            Kind::Address { set } => set(target, address::listen(raw.number()?)?),
+            Kind::Addresses { set } => set(target, addresses(raw, base)?),
+            Kind::Address { set } => set(target, address::listen(raw.number()?, base)?),
             Kind::Limit { set } => set(target, AcceptLimit::parse(raw.number()?)?),
             Kind::Admin { set } => set(target, address::admin(raw.number()?, base)?),
             Kind::Log { dash, set } => set(target, address::log(raw.text()?, base, *dash)?),
@@ -250,7 +250,7 @@ impl<T> Kind<T> {
             }
             Kind::Addresses { .. } => {
                 let items = raw.items();
-                let wrong = items.iter().find(|item| address_of(item).is_none());
+                let wrong = items.iter().find(|item| address_of(item, Path::new("")).is_none());
                 let instead = wrong.and_then(Raw::number).and_then(address::instead);
                 instead.unwrap_or_else(|| self.form())
             }
@@ -265,7 +265,7 @@ impl<T> Kind<T> {
 
     fn found(&self, raw: &Raw) -> String {
         let wrong = |item: &Raw| match self {
-            Kind::Addresses { .. } => address_of(item).is_none(),
+            Kind::Addresses { .. } => address_of(item, Path::new("")).is_none(),
             Kind::Integers { least, most, .. } => integer_of(item, *least, *most).is_none(),
             Kind::Texts { valid, .. } => text_of(item, *valid).is_none(),
             Kind::Codings { .. } => coding_of(item).is_none(),
@@ -312,11 +312,9 @@ impl<T> Kind<T> {
                 format!("a list, each item {}", one_of(names))
             }
             Kind::Addresses { .. } => {
-                format!("{}, perhaps with https:// before it, or a list of them", address::ADDRESS)
+                format!("{}, or a list of them", listened())
             }
-            Kind::Address { .. } => {
-                format!("{}, perhaps with https:// before it", address::ADDRESS)
-            }
+            Kind::Address { .. } => listened(),
             Kind::Limit { .. } => AcceptLimit::FORM.into(),
             Kind::Admin { .. } => format!("{}, or unix:PATH", address::ADDRESS),
             Kind::Log { .. } => "a path, or -".into(),
@@ -333,6 +331,11 @@ impl<T> Kind<T> {
             }
         }
     }
+}
+
+/// What may be listened on.
+fn listened() -> String {
+    format!("{}, or unix:PATH, perhaps with https:// before it", address::ADDRESS)
 }
 
 /// `a, b or c`.
@@ -373,13 +376,14 @@ fn coding_of(item: &Raw) -> Option<Coding> {
     FILTERS.iter().position(|filter| filter.name == name).and_then(Coding::at)
 }
 
-fn addresses(raw: &Raw) -> Option<Vec<Listen>> {
-    let addresses: Option<Vec<Listen>> = raw.items().iter().map(address_of).collect();
+fn addresses(raw: &Raw, base: &Path) -> Option<Vec<Listen>> {
+    let items = raw.items();
+    let addresses: Option<Vec<Listen>> = items.iter().map(|item| address_of(item, base)).collect();
     addresses.filter(|addresses| !addresses.is_empty())
 }
 
-fn address_of(item: &Raw) -> Option<Listen> {
-    let Schemed { tls, address } = address::listen(item.number()?)?;
+fn address_of(item: &Raw, base: &Path) -> Option<Listen> {
+    let Schemed { tls, address } = address::listen(item.number()?, base)?;
     Some(Listen { tls: tls.unwrap_or(false), ..address.into() })
 }
 

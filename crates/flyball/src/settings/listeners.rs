@@ -1,17 +1,18 @@
 //! `[[listener]]`: addresses to listen on, each with what else is said of it. They stand beside
 //! those of `listen`, which says the same in short.
 
-use flyball_arch::{AdminAddress, Listen, Settings};
+use flyball_arch::{Listen, Settings};
 use flyball_site::SiteSettings;
 use flyball_site::hosts::Hosts;
-use flyball_sys::net::Address;
+use flyball_sys::net::Endpoint;
 
 use super::address::Schemed;
 use super::error::{Origin, SettingError};
 use super::kind::Kind;
 use super::origins::Origins;
+use super::running::{MODE_FORM, mode};
 use super::table::{Setting, Table, Word};
-use super::text::is_host;
+use super::text::{is_host, is_token};
 
 /// The key of addresses in short.
 pub(super) const LISTEN: &str = "listen";
@@ -26,6 +27,8 @@ pub struct Listener {
     /// `None` where the scheme of the address says it.
     tls: Option<bool>,
     hosts: Vec<String>,
+    mode: Option<u32>,
+    group: Option<String>,
 }
 
 /// The `[[listener]]` tables.
@@ -72,6 +75,33 @@ pub static LISTENERS: Table<Listeners> = Table {
             source: "RFC 9110 section 7.4",
             ..Setting::ROW
         },
+        Setting {
+            key: "mode",
+            kind: Kind::Text {
+                form: MODE_FORM,
+                valid: |text| mode(text).is_some(),
+                set: |all, text| last(all).mode = mode(&text),
+            },
+            default: Some("0660"),
+            doc: "Mode of a Unix-domain socket",
+            more: "Who may write to the socket may connect.",
+            source: "unix(7)",
+            ..Setting::ROW
+        },
+        Setting {
+            key: "group",
+            kind: Kind::Text {
+                form: "the name or the number of a group",
+                valid: is_token,
+                set: |all, name| last(all).group = Some(name),
+            },
+            word: Some(Word { name: "own", set: |all| last(all).group = None }),
+            default: Some("own"),
+            doc: "Group of a Unix-domain socket",
+            more: "`own` is that of the server. With the default `mode` its members may connect.",
+            source: "chown(2)",
+            ..Setting::ROW
+        },
     ],
 };
 
@@ -108,7 +138,7 @@ impl Place {
         }
     }
 
-    fn error(&self, address: Address, why: String) -> SettingError {
+    fn error(&self, address: &Endpoint, why: String) -> SettingError {
         let (key, value) = (self.key.to_owned(), Some(address.to_string()));
         SettingError { key, value, why, origin: self.origin.clone() }
     }
@@ -125,7 +155,16 @@ impl Listener {
         table: &Origin,
         origins: &Origins,
     ) -> Result<Option<Listen>, SettingError> {
-        let Some(Schemed { tls, address }) = self.at else { return Ok(None) };
+        let Some(Schemed { tls, address }) = self.at.clone() else { return Ok(None) };
+        let guards = ["mode", "group"].into_iter().find_map(|key| Some((key, origins.get(key)?)));
+        if let (Some((key, origin)), Endpoint::Tcp(_)) = (guards, &address) {
+            return Err(SettingError {
+                key: format!("listener.{key}"),
+                value: None,
+                why: format!("is that of a socket in the file system, which {address} is not"),
+                origin: origin.clone(),
+            });
+        }
         if let (Some(scheme), Some(said)) = (tls, self.tls)
             && scheme != said
         {
@@ -138,7 +177,8 @@ impl Listener {
             });
         }
         let (tls, hosts) = (self.tls.or(tls).unwrap_or(false), self.hosts.clone());
-        Ok(Some(Listen { address, tls, hosts }))
+        let listen = Listen { tls, hosts, group: self.group.clone(), ..address.into() };
+        Ok(Some(Listen { mode: self.mode.unwrap_or(listen.mode), ..listen }))
     }
 }
 
@@ -150,10 +190,11 @@ pub(super) fn faults(
     origins: &Origins,
 ) -> Vec<SettingError> {
     let mut faults = Vec::new();
-    let all: Vec<(Address, &Place)> =
-        settings.listen.iter().map(|listen| listen.address).zip(places).collect();
+    let all: Vec<(&Endpoint, &Place)> =
+        settings.listen.iter().map(|listen| &listen.address).zip(places).collect();
+    let is_any = |endpoint: &Endpoint| endpoint.tcp().is_some_and(|address| address.port() == 0);
     for (at, (address, place)) in all.iter().enumerate() {
-        let known = all[..at].iter().find(|(known, _)| known == address && address.port() != 0);
+        let known = all[..at].iter().find(|(known, _)| known == address && !is_any(address));
         let Some((_, first)) = known else { continue };
         let why = match first.key == LISTEN && place.key == LISTEN {
             true => format!("{address} is listed twice"),
@@ -161,11 +202,10 @@ pub(super) fn faults(
                 format!("{address} is listened on already, by {} at {}", first.key, first.origin)
             }
         };
-        faults.push(place.error(*address, why));
+        faults.push(place.error(address, why));
     }
-    if let Some(AdminAddress::Tcp(admin)) = &settings.admin
-        && let Some((_, place)) =
-            all.iter().find(|(address, _)| address == admin && admin.port() != 0)
+    if let Some(admin) = settings.admin.as_ref().filter(|admin| !is_any(admin))
+        && let Some((_, place)) = all.iter().find(|(address, _)| *address == admin)
     {
         let origin = origins.get("admin").cloned().unwrap_or(Origin::Default);
         let why = format!("{admin} is an address of `{}` too", place.key);

@@ -224,8 +224,10 @@ impl Resolver<'_> {
     /// another user could have lead here.
     fn directory(&mut self, root: &Path, typed: &Typed, settings: &Settings) -> SiteSettings {
         self.root("site.root", root, &Origin::Directory);
-        let is_local =
-            settings.listen.iter().all(|one| one.address.ip().to_canonical().is_loopback());
+        // Of what comes over a Unix-domain socket the proxy before it knows more.
+        let mut addresses = settings.listen.iter().filter_map(|one| one.address.tcp()).peekable();
+        let is_local = addresses.peek().is_some()
+            && addresses.all(|address| address.ip().to_canonical().is_loopback());
         let hosts = match is_local {
             true => local_names(&settings.running.admin_hosts),
             false => SiteSettings::default().hosts,

@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Setting] = &[
         key: "admin-mode",
         task: Task::Admin,
         kind: Kind::Text {
-            form: "a mode in octal such as 0660, without rights to execute",
+            form: MODE_FORM,
             valid: |text| mode(text).is_some(),
             set: |s, text| s.running.admin_mode = mode(&text).unwrap_or_default(),
         },
@@ -126,8 +126,11 @@ pub(super) const ROWS: &[Setting] = &[
 /// Shortest time for an upgrade: workers must have lived for 300 ms.
 const UPGRADE_MS_LEAST: u64 = 500;
 
+/// What a mode looks like.
+pub(super) const MODE_FORM: &str = "a mode in octal such as 0660, without rights to execute";
+
 /// A mode of rights to read and write, in octal.
-fn mode(text: &str) -> Option<u32> {
+pub(super) fn mode(text: &str) -> Option<u32> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|_| !text.starts_with('+'))?;
     (text.len() <= 4 && mode & !0o666 == 0).then_some(mode)
 }

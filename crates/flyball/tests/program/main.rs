@@ -115,5 +115,6 @@ mod supervision {
     mod reload;
     mod responders;
     mod systemd;
+    mod unix_sockets;
     mod upgrade;
 }

@@ -1,9 +1,7 @@
 //! What a line of the access log holds: compiled once, at the start.
 
-use std::net::IpAddr;
-
 use flyball_http::Name;
-use flyball_http::{Request, Secured, Status};
+use flyball_http::{Remote, Request, Secured, Status};
 
 use crate::text::{self, Dates, Style};
 
@@ -98,7 +96,7 @@ pub enum FormatError {
 pub(super) struct Record<'a> {
     /// `None` when it was refused before it was understood.
     pub(super) request: Option<&'a Request<'a>>,
-    pub(super) client: IpAddr,
+    pub(super) client: Remote,
     /// Who has logged in.
     pub(super) user: Option<&'a [u8]>,
     pub(super) status: Status,
@@ -111,7 +109,7 @@ pub(super) struct Record<'a> {
 impl<'a> Record<'a> {
     pub(super) fn new(
         request: Option<&'a Request<'a>>,
-        client: IpAddr,
+        client: Remote,
         status: Status,
         bytes: Option<u64>,
         duration_us: Option<u64>,
@@ -194,7 +192,7 @@ impl LogFormat {
             match item {
                 Item::Text(text) => out.extend_from_slice(text),
                 Item::Field(field) => match field {
-                    Field::RemoteAddr => text::address(record.client, out),
+                    Field::RemoteAddr => text::client(record.client, out),
                     Field::RemoteUser => self.name(record.user, most, out),
                     Field::TimeLocal => out.extend_from_slice(dates.local()),
                     Field::TimeIso => out.extend_from_slice(dates.iso()),
@@ -339,7 +337,7 @@ mod tests {
         });
         let record = Record {
             request: request.as_ref(),
-            client: [192, 0, 2, 7].into(),
+            client: Remote::Ip([192, 0, 2, 7].into()),
             user: bytes.map(|_| &b"ann \"a\" b"[..]),
             status: Status::OK,
             bytes: request.map(|_| 5),

@@ -2,11 +2,10 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use flyball_http::{Now, Request, Status};
+use flyball_http::{Now, Remote, Request, Status};
 use flyball_sys::clock;
 
 use super::format::Record;
@@ -151,7 +150,7 @@ impl AccessLogWriter {
     }
 
     /// Adds the line of a request that was refused before it was understood.
-    pub fn write_refusal(&mut self, status: Status, client: IpAddr, now: &Now) {
+    pub fn write_refusal(&mut self, status: Status, client: Remote, now: &Now) {
         if let Some(open) = &mut self.0 {
             open.add(Record::new(None, client, status, None, None), now);
         }
@@ -327,7 +326,7 @@ mod tests {
         let limits = Limits { target_bytes_max: 1 << 20, ..Limits::default() };
         let mut head = Head::default();
         scan::parse_head(bytes.as_bytes(), &limits, &mut head).unwrap();
-        head.client = [127, 0, 0, 1].into();
+        head.client = Remote::Ip([127, 0, 0, 1].into());
         let answer = Answered { status: Status::OK, bytes: Some(5), user: None };
         writer.write(&head.request(bytes.as_bytes()), &answer, writer.clock_ns(), now);
     }
@@ -344,7 +343,11 @@ mod tests {
         let (mut writer, _sender, there) = writer("$remote_addr $path $worker $bytes_sent");
         write(&mut writer, "/a", &Now::new(0, 0));
         write(&mut writer, "/b", &Now::new(5, 0));
-        writer.write_refusal(Status::BAD_REQUEST, [127, 0, 0, 9].into(), &Now::new(6, 0));
+        writer.write_refusal(
+            Status::BAD_REQUEST,
+            Remote::Ip([127, 0, 0, 9].into()),
+            &Now::new(6, 0),
+        );
         writer.flush_when_due(&Now::new(DELAY_MS - 1, 0));
         assert_eq!(batch(&there), None);
         writer.flush_when_due(&Now::new(DELAY_MS, 0));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv6Addr};
 
-use flyball_http::{CloseReason, Now};
+use flyball_http::{CloseReason, Now, Remote};
 use serde_json::{Value, json};
 
 use super::timeline::{Point, Wait};
@@ -20,6 +20,9 @@ pub(super) const WORDS: usize = 9 + POINTS + WAITS + Text::<16>::WORDS + Text::<
 
 const PATH: usize = Text::<160>::WORDS;
 
+/// Stands beside the status where the client has an address.
+const HAS_ADDRESS: u64 = 1 << 16;
+
 /// What happened to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
@@ -27,7 +30,7 @@ pub(crate) struct Record {
     pub(super) worker: u32,
     pub(super) connection: u64,
     pub(super) request: u32,
-    pub(super) client: IpAddr,
+    pub(super) client: Remote,
     pub(super) method: Text<16>,
     pub(super) host: Text<64>,
     pub(super) path: Text<160>,
@@ -98,7 +101,7 @@ impl Record {
             worker: 0,
             connection: 0,
             request: 0,
-            client: IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            client: Remote::Unix,
             method: Text::EMPTY,
             host: Text::EMPTY,
             path: Text::EMPTY,
@@ -120,15 +123,17 @@ impl Record {
             }
         };
         let client = match self.client {
-            IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
-            IpAddr::V6(v6) => v6.to_bits(),
+            Remote::Ip(IpAddr::V4(v4)) => v4.to_ipv6_mapped().to_bits(),
+            Remote::Ip(IpAddr::V6(v6)) => v6.to_bits(),
+            Remote::Unix => 0,
         };
+        let has_address = if self.client == Remote::Unix { 0 } else { HAS_ADDRESS };
         put(self.unix_ms);
         put(u64::from(self.worker) << 32 | u64::from(self.request));
         put(self.connection);
         put((client >> 64) as u64);
         put(client as u64);
-        put(u64::from(self.status));
+        put(u64::from(self.status) | has_address);
         put(self.bytes);
         put(u64::from(self.asks));
         put(self.close.map_or(0, |reason| reason as u64 + 1));
@@ -148,8 +153,11 @@ impl Record {
         (record.worker, record.request) = ((ids >> 32) as u32, ids as u32);
         record.connection = take();
         let client = u128::from(take()) << 64 | u128::from(take());
-        record.client = IpAddr::V6(Ipv6Addr::from_bits(client)).to_canonical();
-        record.status = take() as u16;
+        let status = take();
+        if status & HAS_ADDRESS != 0 {
+            record.client = Remote::Ip(IpAddr::V6(Ipv6Addr::from_bits(client)).to_canonical());
+        }
+        record.status = status as u16;
         record.bytes = take();
         record.asks = take() as u32;
         let reason = usize::try_from(take()).unwrap_or_default();
@@ -261,7 +269,7 @@ fn ms(us: u64) -> String {
 pub(super) fn example() -> Record {
     let mut record = Record::new(1_700_000_000_123);
     (record.worker, record.connection, record.request) = (3, 0xabc, 7);
-    record.client = [127, 0, 0, 1].into();
+    record.client = Remote::Ip([127, 0, 0, 1].into());
     record.method.set(b"GET");
     record.host.set(b"example.org");
     record.path.set(&[b'/'; 200]);
@@ -284,7 +292,7 @@ mod tests {
         let record = example();
         assert_eq!(Record::decode(&record.encode()), record);
         let mut v6 = record;
-        v6.client = "2001:db8::1".parse().unwrap();
+        v6.client = Remote::Ip("2001:db8::1".parse().unwrap());
         assert_eq!(Record::decode(&v6.encode()), v6);
         // Whatever stands in memory is some record.
         let _ = Record::decode(&[u64::MAX; WORDS]).line();

@@ -4,6 +4,8 @@ use flyball_arch::registry;
 use flyball_observe::counters::{Counter, Owner, Totals};
 use flyball_observe::hosts::CLASSES;
 use flyball_observe::standing::Standing;
+use std::os::fd::OwnedFd;
+
 use flyball_sys::net::{self, Address};
 use flyball_sys::netstat::Drops;
 use flyball_sys::usage::{self, Usage};
@@ -105,7 +107,11 @@ fn in_use(admin: &Admin) -> impl Iterator<Item = usize> + Clone {
 }
 
 fn queues(admin: &Admin) -> Vec<Queue> {
-    let queue = |(socket, listener)| {
+    let queue = |(socket, listener): (usize, &OwnedFd)| {
+        // Of those in the file system the kernel tells neither.
+        if net::is_unix(listener) {
+            return None;
+        }
         let (length, limit) = net::accept_queue(listener).ok()?;
         Some(Queue { listen: net::local_address(listener).ok(), socket, length, limit })
     };

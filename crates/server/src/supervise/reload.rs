@@ -91,6 +91,7 @@ impl Master {
         let mut next = Setup::open(architecture, settings, earlier, &roots)?;
         next.keep_log_of(&self.server.setup);
         let listening = self.server.listening.rebound(&next.settings)?;
+        let names = listening.names_beside(&self.server.listening);
         let way = |settings: &Settings| {
             let running = &settings.running;
             (settings.admin.clone(), running.admin_mode, running.admin_group.clone())
@@ -100,8 +101,13 @@ impl Master {
         if let (Some(AdminAddress::Unix(path)), true) = (&then.0, then.0 == now.0 && then != now) {
             net::unlink_unix(path);
         }
-        let admin = if then == now { None } else { bind_admin(&next.settings)? };
-        self.renew(next, listening, GENERATIONS_MAX)?;
+        let admin = if then == now { Ok(None) } else { bind_admin(&next.settings) };
+        let renewed = admin.and_then(|admin| {
+            self.renew(next, listening, GENERATIONS_MAX)?;
+            Ok(admin)
+        });
+        let admin =
+            renewed.inspect_err(|_| names.iter().for_each(|name| net::unlink_unix(name)))?;
         if then != now {
             self.server.admin = admin;
             if let (Some(AdminAddress::Unix(path)), true) = (&then.0, then.0 != now.0) {

@@ -31,6 +31,9 @@ impl Master {
         if !self.due.is_replaced {
             self.notifier.stopping();
         }
+        if !self.due.is_replaced {
+            self.server.listening.remove_names();
+        }
         // Workers of a master that is replaced have retired, and finish.
         let told = |child: &&Child| serving(child) && !(self.due.is_replaced && child.is_retired());
         for child in self.children.iter().filter(told).filter_map(|child| child.process) {

@@ -1,8 +1,6 @@
 //! Who may come from which network.
 
-use std::net::IpAddr;
-
-use flyball_http::Network;
+use flyball_http::{Network, Remote};
 
 /// Who may come: nobody from a network of `deny`, and when `allow` names any network, only those
 /// from one of these. The order within a list does not matter.
@@ -20,9 +18,9 @@ impl Admission {
         self.allow.is_empty() && self.deny.is_empty()
     }
 
-    /// Whether this address may come.
-    pub fn admits(&self, address: IpAddr) -> bool {
-        let among = |networks: &[Network]| networks.iter().any(|net| net.contains(address));
+    /// Whether this client may come.
+    pub fn admits(&self, client: Remote) -> bool {
+        let among = |networks: &[Network]| networks.iter().any(|net| net.contains(client));
         !among(&self.deny) && (self.allow.is_empty() || among(&self.allow))
     }
 }
@@ -38,7 +36,7 @@ mod tests {
             allow: networks(allow),
             deny: networks(deny),
         };
-        let address = |text: &str| -> IpAddr { text.parse().unwrap() };
+        let address = |text: &str| Remote::Ip(text.parse().unwrap());
         let open = admission(&[], &[]);
         assert!(open.is_open() && open.admits(address("::1")));
         let denying = admission(&[], &["10.0.0.0/8"]);
@@ -46,5 +44,9 @@ mod tests {
         let both = admission(&["10.0.0.0/8", "::1"], &["10.9.0.0/16"]);
         assert!(both.admits(address("10.8.0.1")) && both.admits(address("::1")));
         assert!(!both.admits(address("10.9.0.1")) && !both.admits(address("192.0.2.1")));
+        assert!(open.admits(Remote::Unix) && denying.admits(Remote::Unix));
+        assert!(!both.admits(Remote::Unix) && !admission(&[], &["unix"]).admits(Remote::Unix));
+        let unix = admission(&["unix"], &["0.0.0.0/0", "::/0"]);
+        assert!(unix.admits(Remote::Unix) && !unix.admits(address("127.0.0.1")));
     }
 }

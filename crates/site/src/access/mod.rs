@@ -309,7 +309,7 @@ impl Logins {
         let Some(login) = credentials::read(request, decoded) else {
             return Check::Refuse(Refused::Login);
         };
-        let client = Client::of(request.client());
+        let client = Client::of(request.client().ip());
         let proof = self.key.proof(client, login.user, login.password);
         if self.remembered().knows(&proof, now_ms) {
             return Check::Pass;
@@ -391,10 +391,9 @@ mod tests {
     use super::password::tests::quick_hash;
     use super::*;
     use flyball_http::scan::parse_head;
-    use flyball_http::{Head, Limits};
+    use flyball_http::{Head, Limits, Remote};
     use flyball_sys::disk::Op;
     use std::io::Write;
-    use std::net::IpAddr;
 
     const NOW_MS: u64 = 1_000_000;
 
@@ -414,7 +413,7 @@ mod tests {
         let text = format!("GET {path} HTTP/1.1\r\nHost: a\r\n{login}\r\n");
         let mut head = Head::default();
         parse_head(text.as_bytes(), &Limits::default(), &mut head).unwrap();
-        head.client = from.parse::<IpAddr>().unwrap().to_canonical();
+        head.client = Remote::Ip(from.parse().unwrap()).to_canonical();
         see(&head.request(text.as_bytes()))
     }
 

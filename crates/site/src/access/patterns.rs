@@ -1,7 +1,7 @@
 //! From where one may come to what fits a pattern. Every rule that fits is asked, and the first
 //! that refuses counts: a second one can close more, and opens nothing.
 
-use std::net::IpAddr;
+use flyball_http::Remote;
 
 use super::admission::Admission;
 use crate::routes::Pattern;
@@ -21,9 +21,9 @@ impl Patterns {
         self.0.is_empty()
     }
 
-    /// Whether an address may come to a URL.
-    pub(super) fn admit(&self, url: &[u8], address: IpAddr) -> bool {
-        self.0.iter().all(|(pattern, who)| who.admits(address) || !pattern.fits_somehow(url))
+    /// Whether a client may come to a URL.
+    pub(super) fn admit(&self, url: &[u8], client: Remote) -> bool {
+        self.0.iter().all(|(pattern, who)| who.admits(client) || !pattern.fits_somehow(url))
     }
 
     /// Whether not everybody may come to a URL.

@@ -58,6 +58,7 @@ impl ProofKey {
         let (kind, address) = match client {
             Client::V4(address) => (4u8, u64::from(address)),
             Client::V6(network) => (6, network),
+            Client::Local => (0, 0),
         };
         mac.update(&[kind]);
         mac.update(&address.to_le_bytes());
@@ -129,7 +130,7 @@ mod tests {
         for (user, password) in [("ann", "secre"), ("anns", "ecret"), ("", "annsecret")] {
             assert!(!remembered.knows(&key.proof(HOME, user.as_bytes(), password.as_bytes()), 5));
         }
-        for elsewhere in [Client::V4(8), Client::V6(7)] {
+        for elsewhere in [Client::V4(8), Client::V6(7), Client::Local] {
             assert!(!remembered.knows(&key.proof(elsewhere, b"ann", b"secret"), 5));
         }
         let other = ProofKey::random().unwrap();

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Write;
 
 use flyball_http::head::Content;
-use flyball_http::{Name, Request, Scheme, Secured, secured};
+use flyball_http::{Name, Remote, Request, Scheme, Secured, secured};
 
 use crate::path::{self, Mapped};
 
@@ -33,6 +33,9 @@ const LEFT_OUT: u64 = Name::OF_THE_CONNECTION
 /// Room for as many variables as there mostly are, and for their text.
 const VARIABLES: usize = 48;
 const TEXT_BYTES: usize = 2048;
+
+/// The address of a client that has none, as nginx has it.
+const NO_ADDRESS: &[u8] = b"unix:";
 
 /// In front of what was a field.
 const HTTP: &[u8] = b"HTTP_";
@@ -118,8 +121,12 @@ impl Environment {
         let host = request.host();
         all.add("SERVER_NAME", if host.is_empty() { b"localhost" } else { host });
         all.add("SERVER_PORT", port(request.authority()).unwrap_or(scheme.port().as_bytes()));
-        all.add_shown("REMOTE_ADDR", &request.client());
-        all.add_shown("REMOTE_HOST", &request.client());
+        for name in ["REMOTE_ADDR", "REMOTE_HOST"] {
+            match request.client() {
+                Remote::Ip(address) => all.add_shown(name, &address),
+                Remote::Unix => all.add(name, NO_ADDRESS),
+            }
+        }
         all.add("REQUEST_ID", id.as_bytes());
         // php-cgi answers nothing without it.
         all.add("REDIRECT_STATUS", b"200");
@@ -322,6 +329,22 @@ mod tests {
         }
         assert!(all.iter().all(|(name, _)| is_of_request(name.as_bytes())), "{all:?}");
         assert_eq!(value(&all, "HTTP_CONTENT_LENGTH"), None);
+    }
+
+    #[test]
+    fn a_client_without_an_address_has_a_name_in_its_place() {
+        const HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        let mut head = Head::default();
+        parse_head(HEAD, &Limits::default(), &mut head).unwrap();
+        for (client, shown) in
+            [(Remote::Unix, &b"unix:"[..]), (Remote::Ip([192, 0, 2, 7].into()), b"192.0.2.7")]
+        {
+            head.client = client;
+            let all = Environment::of(&head.request(HEAD), "1-2", None);
+            for name in [&b"REMOTE_ADDR"[..], b"REMOTE_HOST"] {
+                assert!(all.iter().any(|(known, value)| (known, value) == (name, shown)));
+            }
+        }
     }
 
     #[test]

@@ -93,8 +93,8 @@ impl Exchange for Called<'_> {
         fields.filter(|(name, _)| !secured::is_claim(name)).nth(index)
     }
 
-    fn peer(&self) -> IpAddr {
-        self.caller.request.client()
+    fn peer(&self) -> Option<IpAddr> {
+        self.caller.request.client().ip()
     }
 
     fn id(&mut self) -> &str {

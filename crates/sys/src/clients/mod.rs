@@ -21,14 +21,17 @@ pub enum Client {
     V4(u32),
     /// A network of 64 bits.
     V6(u64),
+    /// All that have no address.
+    Local,
 }
 
 impl Client {
-    /// The client that this address belongs to.
-    pub fn of(address: IpAddr) -> Client {
-        match address.to_canonical() {
-            IpAddr::V4(address) => Client::V4(address.to_bits()),
-            IpAddr::V6(address) => Client::V6((address.to_bits() >> 64) as u64),
+    /// The client that this address belongs to, if it has one.
+    pub fn of(address: Option<IpAddr>) -> Client {
+        match address.map(|address| address.to_canonical()) {
+            Some(IpAddr::V4(address)) => Client::V4(address.to_bits()),
+            Some(IpAddr::V6(address)) => Client::V6((address.to_bits() >> 64) as u64),
+            None => Client::Local,
         }
     }
 }
@@ -39,10 +42,11 @@ mod tests {
 
     #[test]
     fn an_ipv6_client_is_its_network_and_a_mapped_address_is_that_of_ipv4() {
-        let client = |text: &str| Client::of(text.parse().unwrap());
+        let client = |text: &str| Client::of(text.parse().ok());
         assert_eq!(client("2001:db8:0:1::1"), client("2001:db8:0:1:ffff::2"));
         assert_ne!(client("2001:db8:0:1::1"), client("2001:db8:0:2::1"));
         assert_eq!(client("::ffff:192.0.2.1"), client("192.0.2.1"));
         assert_ne!(client("192.0.2.1"), client("192.0.2.2"));
+        assert_ne!(client("0.0.0.0"), Client::of(None));
     }
 }

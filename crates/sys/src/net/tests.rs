@@ -225,6 +225,59 @@ fn a_stale_unix_socket_is_replaced_and_a_live_one_is_not() {
 }
 
 #[test]
+fn who_may_connect_to_a_unix_socket_is_changed_by_what_it_is_and_not_by_its_name() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    apart(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let mode = |name: &str| std::fs::metadata(at(name)).unwrap().permissions().mode() & 0o777;
+        let bound = bind_unix_at(&at("a.sock"), 0o600, None).unwrap();
+        assert_eq!(mode("a.sock"), 0o600);
+        // It is bound and does not listen: nothing answers, and nothing takes its place.
+        assert!(connect_unix(&at("a.sock"), Duration::from_secs(1)).is_err());
+        let group = std::fs::metadata(at("a.sock")).unwrap().gid();
+        guard_unix(&at("a.sock"), 0o660, Some(group)).unwrap();
+        assert_eq!(mode("a.sock"), 0o660);
+        std::fs::write(at("file"), "").unwrap();
+        let before = mode("file");
+        let error = guard_unix(&at("file"), 0o666, None).unwrap_err();
+        assert_eq!((error.kind(), mode("file")), (io::ErrorKind::InvalidInput, before));
+        std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
+        assert!(guard_unix(&at("link"), 0o666, None).is_err());
+        assert_eq!(mode("file"), before);
+        let error = guard_unix(&at("none"), 0o666, None).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        drop(bound);
+    });
+}
+
+/// What belongs to TCP is asked of no other socket, and what waits there is seen.
+#[test]
+fn a_unix_socket_listens_with_all_options_and_tells_that_somebody_waits() {
+    apart(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let socket = bind_unix_at(&path, 0o600, None).unwrap();
+        let options = ListenOptions {
+            defer_accept_s: 5,
+            congestion: Some("reno".into()),
+            timeout: Some(Duration::from_millis(20)),
+            send_buffer: Some(4096),
+            pacing: Some(1 << 20),
+            ..ListenOptions::default()
+        };
+        listen(&socket, 8, &options).unwrap();
+        assert_eq!(accept_queue(&socket).unwrap(), (0, u32::MAX));
+        assert_eq!(accept(&socket, false).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        let client = connect_unix(&path, Duration::from_secs(1)).unwrap();
+        assert_eq!(accept_queue(&socket).unwrap(), (1, u32::MAX));
+        let (accepted, _) = accept(&socket, false).unwrap();
+        set_cork(&accepted, true).unwrap();
+        set_cork(&client, false).unwrap();
+    });
+}
+
+#[test]
 fn no_link_of_another_user_leads_a_unix_socket_elsewhere_and_none_of_another_kind_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);

@@ -26,6 +26,7 @@ use crate::descriptors::connections_that_fit;
 use crate::helpers::Inline;
 use crate::kernel::signal::{Signal, Signals};
 use crate::links::Upstreams;
+use crate::listener::Listener;
 use crate::phases::Phases;
 use crate::restart::Restart;
 use crate::settings::Settings;
@@ -268,14 +269,17 @@ impl Group {
     fn worker_of(&self, index: usize, partition: usize, signals: Signals) -> Worker {
         let Worker { listeners, settings, sites, shared, blocks, log, upstreams, renewals, .. } =
             &self.worker;
-        // As many stand in a row for each address; an earlier generation may have needed more.
-        let each = (listeners.len() / settings.listen.len().max(1)).max(1);
-        let (addresses, by_address) = (listeners.len() / each, settings.by_address);
-        let is_own = |at: usize| {
-            Share::of(at / each, addresses, partition, self.partitions, by_address)
-                .is_some_and(|share| share.reads(at % each))
+        // Those of an address stand in a row: an earlier generation may have needed more, and of
+        // some there is one alone.
+        let addresses = listeners.last().map_or(0, |last| last.address() + 1);
+        let is_own = |at: usize, listener: &Listener| {
+            let address = listener.address();
+            let first = listeners.partition_point(|other| other.address() < address);
+            let sockets = listeners[first..].partition_point(|other| other.address() == address);
+            Share::of(address, addresses, partition, self.partitions, settings.by_address)
+                .is_some_and(|share| share.reads_of(at - first, sockets))
         };
-        let own = listeners.iter().enumerate().filter(|(at, _)| is_own(*at));
+        let own = listeners.iter().enumerate().filter(|(at, listener)| is_own(*at, listener));
         let room = (connections_that_fit(settings) / self.processes.len()).max(1);
         Worker {
             index,

@@ -96,6 +96,27 @@ fn each_listener_shows_the_certificate_of_its_hosts_and_serves_no_others() {
 }
 
 #[test]
+fn tls_is_spoken_over_a_socket_in_the_file_system() {
+    let authority = Authority::new();
+    authority.issue("a.pem", &["a.test"]);
+    let path = authority.path("site.sock");
+    let listener = format!("[[listener]]\naddress = \"https://unix:{}\"\n", path.display());
+    let config = listener + &authority.site("\"a.test\"", "a.pem", "");
+    let server = Launch::config(config).start().expect("it starts");
+    let socket = path.display().to_string();
+    let output = std::process::Command::new("curl")
+        .args(["-sS", "--max-time", "60", "--unix-socket", &socket, "--cacert"])
+        .arg(authority.path("ca.pem"))
+        .arg("https://a.test/")
+        .output()
+        .expect("curl is there");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "over TLS\n", "{output:?}");
+    // It has no port that others could be led to.
+    assert_eq!(clear(server.address(), "a.test"), ("HTTP/1.1 200 OK".to_owned(), None));
+    server.assert_sound();
+}
+
+#[test]
 fn the_name_of_a_host_that_is_not_served_there_may_be_refused() {
     let Served { authority, at: [a, b, _], server } = start("reject");
     assert_eq!(curl(&authority, a, "a.test", &[]), "over TLS\n200");

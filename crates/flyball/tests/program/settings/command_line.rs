@@ -77,7 +77,7 @@ fn nothing_at_all_serves_the_current_directory() {
 fn a_given_address_is_not_passed_over() {
     for arguments in [["src", "--listen", "127.0.0.1:8080"], ["src", "--set", "listen=8080"]] {
         let settings = serve(&arguments);
-        assert_eq!(settings.listen[0].address.port(), 8080);
+        assert_eq!(settings.listen[0].address.tcp().unwrap().port(), 8080);
         assert_eq!(settings.running.port_tries, 0, "{arguments:?}");
     }
     assert_eq!(serve(&["src", "--set", "listen=auto"]).running.port_tries, PORT_TRIES);
@@ -110,7 +110,8 @@ fn each_flag_sets_its_setting() {
         Some(AdminAddress::Unix(std::env::current_dir().unwrap().join("a.sock")))
     );
     assert_eq!(settings.access_log, AccessLog::Stdout);
-    let ports: Vec<u16> = settings.listen.iter().map(|one| one.address.port()).collect();
+    let ports: Vec<u16> =
+        settings.listen.iter().map(|one| one.address.tcp().unwrap().port()).collect();
     assert_eq!(ports, [1, 2, 3]);
     assert_eq!(settings.drain_ms, 5_000);
     assert_eq!(settings.sandbox.user.as_deref(), Some("root"));
@@ -130,7 +131,11 @@ fn the_later_of_flags_and_set_holds() {
     let both = ["--set", "workers=3", "--workers", "2", "--set", "pin=on", "--set", "workers=6"];
     assert_eq!(workers(&both), Some(6));
     let ports = |arguments: &[&str]| {
-        serve(arguments).listen.iter().map(|one| one.address.port()).collect::<Vec<_>>()
+        serve(arguments)
+            .listen
+            .iter()
+            .map(|one| one.address.tcp().unwrap().port())
+            .collect::<Vec<_>>()
     };
     assert_eq!(ports(&["--listen", "1", "--set", "listen=2", "--listen", "3"]), [1, 3]);
     assert_eq!(ports(&["--listen", "1", "--listen", "3", "--set", "listen=2"]), [2]);

@@ -206,8 +206,8 @@ fn a_field_that_there_is_none_of_is_told_with_the_nearest() {
         let error = format!("flyball.toml:1: log.format: expected {expected}, found {found}");
         assert_eq!(line_errors(&format!("log.format = \"{format}\"")), [error], "{format}");
     }
-    let form =
-        "a list, each item an address or a network such as 10.0.0.0/8 or fd00::/8, or nobody";
+    let form = "a list, each item an address, a network such as 10.0.0.0/8 or fd00::/8, or unix, \
+                or nobody";
     for (line, found) in [
         ("client.trusted = [\"10.0.0.0/8\", \"10.0.0.1/8\"]", "\"10.0.0.1/8\""),
         ("client.trusted = \"proxy.test\"", "\"proxy.test\""),
@@ -224,15 +224,15 @@ fn an_error_in_a_list_shows_the_item() {
     for (line, rest) in [
         (
             "listen = [80, \"x\"]",
-            ", perhaps with https:// before it, or a list of them, or auto, found \"x\"",
+            ", or unix:PATH, perhaps with https:// before it, or a list of them, or auto, found \"x\"",
         ),
         (
             "listen = \"80, 70000\"",
-            ", perhaps with https:// before it, or a list of them, or auto, found \"70000\"",
+            ", or unix:PATH, perhaps with https:// before it, or a list of them, or auto, found \"70000\"",
         ),
         (
             "listen = []",
-            ", perhaps with https:// before it, or a list of them, or auto, found an empty list",
+            ", or unix:PATH, perhaps with https:// before it, or a list of them, or auto, found an empty list",
         ),
         ("admin = \"unix:\"", ", or unix:PATH, or off, found \"unix:\""),
     ] {

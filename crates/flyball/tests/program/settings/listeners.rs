@@ -93,6 +93,34 @@ fn a_table_has_an_address_and_no_other_keys() {
 }
 
 #[test]
+fn a_socket_in_the_file_system_has_a_mode_and_a_group_and_an_address_has_not() {
+    let here = std::env::current_dir().expect("a directory");
+    let path = |name: &str| format!("unix:{}", here.join(name).display());
+    assert_eq!(listens("listen = [\"unix:a.sock\"]"), [path("a.sock")]);
+    let table = listener("address = \"https://unix:a.sock\"\nmode = \"0600\"\ngroup = \"0\"");
+    assert_eq!(listens(&table), [format!("https://{}", path("a.sock"))]);
+    let settings = settings(&format!("{table}{SITE}certificate = \"none\"\n"));
+    assert_eq!((settings.listen[0].mode, settings.listen[0].group.as_deref()), (0o600, Some("0")));
+    let all = |lines: &str| errors(&format!("{lines}{SITE}"));
+    for (key, value) in [("mode", "0600"), ("group", "0")] {
+        let why = format!(
+            "flyball.toml:4: listener.{key}: is that of a socket in the file system, which \
+             127.0.0.1:80 is not"
+        );
+        let table = listener(&format!("address = \"127.0.0.1:80\"\n{key} = \"{value}\""));
+        assert_eq!(all(&table), [why]);
+    }
+    let twice = "listen = \"unix:a.sock\"\n".to_owned() + &listener("address = \"unix:./a.sock\"");
+    assert!(all(&twice)[0].contains("a.sock is listened on already, by listen"), "{twice}");
+    let admin = format!("admin = \"unix:a.sock\"\n{}", listener("address = \"unix:a.sock\""));
+    assert!(all(&admin)[0].contains("is an address of `listener.address` too"));
+    let gone = all(&listener("address = \"unix:no/such/a.sock\""));
+    assert!(gone[0].contains("there is no directory") && gone[0].contains("no/such"), "{gone:?}");
+    let none = all(&listener("address = \"unix:a.sock\"\ngroup = \"no-such-group\""));
+    assert!(none[0].contains("no-such-group"), "{none:?}");
+}
+
+#[test]
 fn listeners_are_written_as_tables_of_a_file() {
     let all = |lines: &str| errors(&format!("{lines}{SITE}"));
     assert_eq!(

@@ -41,9 +41,12 @@ fn all_different() -> Settings {
     Settings {
         arch: "other".into(),
         listen: vec![Listen {
-            address: ([127, 0, 0, 1], 1).into(),
+            address: flyball_sys::net::Endpoint::Tcp(([127, 0, 0, 1], 1).into()),
             tls: true,
-            hosts: Vec::new(), // of a table of its own
+            // Of a table of their own.
+            hosts: Vec::new(),
+            mode: 0o660,
+            group: None,
         }],
         workers: Some(3),
         cpus: None, // asked of the system, not written

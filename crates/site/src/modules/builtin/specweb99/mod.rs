@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use flyball_http::Remote;
 use flyball_module::{Exchange, Module, Open, Refused, Setup, Turn, Wake};
 use flyball_sys::shared_file::read_whole;
 
@@ -206,7 +207,7 @@ fn plain(name: &str, query: &str, exchange: &mut dyn Exchange) -> Result<Turn, R
 fn page_of(query: &str, exchange: &dyn Exchange) -> Page {
     Page {
         software: "Flyball".into(),
-        address: exchange.peer().to_string(),
+        address: exchange.peer().map_or(Remote::Unix, Remote::Ip).to_string(),
         script: String::from_utf8_lossy(exchange.path()).into_owned(),
         query: query.into(),
     }

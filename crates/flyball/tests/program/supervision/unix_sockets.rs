@@ -1,0 +1,169 @@
+//! Listening sockets in the file system: who may connect, whose name it is, and what a reload, an
+//! upgrade and the end make of it.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use crate::common::{
+    Launch, Server, Site, architectures, copy_program, get, is_running, last_get, signal, text,
+    told, wait_for, within,
+};
+use flyball_testkit::Client;
+use tempfile::TempDir;
+
+/// Architectures that wait at one socket in ways of their own: in one loop, in several, by calls
+/// that block in processes and in threads, by a ring.
+const KINDS: [&str; 5] = ["sped", "n-copy", "mp", "mt", "uring"];
+
+/// A server with a socket in a directory of its own, which can be configured again and replaced.
+struct Local {
+    site: Site,
+    directory: TempDir,
+    server: Server,
+    arch: &'static str,
+}
+
+impl Local {
+    fn start(arch: &'static str, listeners: &str) -> Local {
+        let site = Site::with(&[("small.txt", &[b'x'; 1024])]);
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let program = within(&directory, "flyball");
+        copy_program(&program);
+        write(&directory, &site, arch, listeners);
+        let config = within(&directory, "flyball.toml");
+        let server = Launch::program(&[program.into()]).args(&["--config", text(&config)]).start();
+        Local { site, directory, server, arch }
+    }
+
+    fn path(&self) -> PathBuf {
+        within(&self.directory, "site.sock")
+    }
+
+    fn reload(&self, listeners: &str) {
+        write(&self.directory, &self.site, self.arch, listeners);
+        told(&within(&self.directory, "admin"), &["reload"]);
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        let pid = std::fs::read_to_string(within(&self.directory, "pid")).unwrap_or_default();
+        if let Ok(pid) = pid.trim().parse::<u32>()
+            && pid != self.server.master()
+        {
+            signal(pid, "TERM");
+            wait_for("it ends", || (!is_running(pid)).then_some(()));
+        }
+    }
+}
+
+fn write(directory: &TempDir, site: &Site, arch: &str, listeners: &str) {
+    let path = |name: &str| within(directory, name);
+    let lines = format!(
+        "arch = {arch:?}\nworkers = 2\nlisten = [\"127.0.0.1:0\"]\nadmin = \"unix:admin\"\n\
+         pid-file = \"pid\"\n{listeners}\n[[site]]\nroot = {:?}\n",
+        site.path()
+    );
+    std::fs::write(path("flyball.toml"), lines).expect("the file is written");
+}
+
+const LISTENER: &str = "[[listener]]\naddress = \"unix:site.sock\"\n";
+
+#[track_caller]
+fn answers(path: &Path) {
+    assert_eq!(Client::connect_unix(path).ask(last_get("/small.txt")).status(), 200);
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::symlink_metadata(path).expect("the socket is there").permissions().mode() & 0o777
+}
+
+#[test]
+fn a_socket_comes_changes_and_goes_by_a_reload_and_goes_with_the_server() {
+    for arch in KINDS.into_iter().filter(|kind| architectures().contains(kind)) {
+        let mut local = Local::start(arch, "");
+        let path = local.path();
+        local.reload(LISTENER);
+        answers(&path);
+        assert_eq!(mode(&path), 0o660, "{arch}");
+        let mut kept = Client::connect_unix(&path);
+        assert_eq!(kept.ask(get("/small.txt")).status(), 200, "{arch}");
+        let before = std::fs::symlink_metadata(&path).expect("it is there").ino();
+        local.reload(&format!("{LISTENER}mode = \"0600\"\n"));
+        answers(&path);
+        assert_eq!(mode(&path), 0o600, "{arch}");
+        let after = std::fs::symlink_metadata(&path).expect("it is there").ino();
+        assert_eq!(before, after, "{arch}: it is the same socket");
+        local.reload("");
+        assert!(!path.exists(), "{arch}");
+        assert_eq!(kept.ask(get("/small.txt")).status(), 200, "{arch}");
+        local.reload(LISTENER);
+        answers(&path);
+        signal(local.server.master(), "TERM");
+        assert!(local.server.ended().success(), "{arch}");
+        assert!(!path.exists(), "{arch}");
+    }
+}
+
+#[test]
+fn an_upgrade_keeps_the_socket_and_its_name() {
+    for arch in KINDS.into_iter().filter(|kind| architectures().contains(kind)) {
+        let mut local = Local::start(arch, LISTENER);
+        let path = local.path();
+        answers(&path);
+        let said = told(&within(&local.directory, "admin"), &["upgrade"]);
+        assert!(said.ends_with(" has taken over\n"), "{arch}: {said}");
+        assert!(local.server.ended().success(), "{arch}");
+        answers(&path);
+        answers(&path);
+    }
+}
+
+#[test]
+fn a_socket_that_was_left_over_is_replaced_and_one_that_is_in_use_is_not() {
+    let local = Local::start("sped", "");
+    let path = local.path();
+    drop(UnixListener::bind(&path).expect("it is bound"));
+    assert!(UnixListener::bind(&path).is_err_and(|error| error.kind() == ErrorKind::AddrInUse));
+    local.reload(LISTENER);
+    answers(&path);
+    local.reload("");
+    let _other = UnixListener::bind(&path).expect("it is bound");
+    write(&local.directory, &local.site, local.arch, LISTENER);
+    let said = crate::common::refused(&within(&local.directory, "admin"), &["reload"]);
+    assert!(said.contains("another server listens there"), "{said}");
+    assert!(path.exists());
+}
+
+/// What a proxy on this machine says of its clients is believed if `unix` is trusted.
+#[test]
+fn a_client_without_an_address_is_named_so_and_may_be_trusted() {
+    let local = Local::start("n-copy", "");
+    let log = within(&local.directory, "log");
+    let log_line = format!("access-log = {log:?}\nlog.format = \"$remote_addr $request\"\n");
+    let logged = |line: &str| {
+        wait_for(line, || {
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            text.lines().any(|logged| logged == line).then_some(())
+        });
+    };
+    local.reload(&format!("{log_line}{LISTENER}"));
+    answers(&local.path());
+    logged("unix GET /small.txt HTTP/1.1");
+    let trusted = |address: &str| {
+        format!("{log_line}client.trusted = [\"unix\"]\nclient.address = {address:?}\n{LISTENER}")
+    };
+    local.reload(&trusted("x-forwarded-for"));
+    let mut client = Client::connect_unix(&local.path());
+    let forwarded = "GET /small.txt?1 HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.7\r\n\
+                     Connection: close\r\n\r\n";
+    assert_eq!(client.ask(forwarded).status(), 200);
+    logged("192.0.2.7 GET /small.txt?1 HTTP/1.1");
+    local.reload(&trusted("proxy-protocol"));
+    let mut client = Client::connect_unix(&local.path());
+    client.send("PROXY TCP4 192.0.2.8 192.0.2.1 5 80\r\n");
+    assert_eq!(client.ask(last_get("/small.txt?2")).status(), 200);
+    logged("192.0.2.8 GET /small.txt?2 HTTP/1.1");
+}
