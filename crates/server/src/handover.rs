@@ -179,8 +179,9 @@ fn read_endpoint(text: &str) -> Option<Endpoint> {
             bytes.push(*first);
             continue;
         }
-        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        // The library takes a sign for a digit.
+        let digits = rest.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
+        bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
         rest = &rest[2..];
     }
     (!bytes.is_empty()).then(|| Endpoint::Unix(OsString::from_vec(bytes).into()))

@@ -2,7 +2,6 @@
 
 use flyball_arch::{HelperKind, ResidencyTest, ThreadOrder};
 use flyball_sys::uring::Features;
-use flyball_sys::user_thread::STACK_BYTES_LEAST;
 
 use super::kind::Kind;
 use super::server::{TIME_MS_MAX, WORKERS_MAX};
@@ -18,6 +17,10 @@ const THREAD_STACK_BYTES_LEAST: u64 = 128 * 1024;
 const USER_THREADS_MAX: u64 = 1 << 20;
 /// Largest stack of a thread, user-level or not: address space is what it costs.
 const STACK_BYTES_MAX: u64 = 64 << 20;
+
+/// Least stack of a user-level thread: an encoder of brotli takes more than 32 KiB of it in a build
+/// for development, at a request of any client.
+const KNOT_STACK_BYTES_LEAST: u64 = 64 * 1024;
 /// Most partitions of `watpipe`; more than any machine has CPUs to share among them.
 const PARTITIONS_MAX: u64 = 1024;
 /// Most threads of a stage of `watpipe`: the paper measures up to 500 writers.
@@ -192,7 +195,7 @@ pub(super) const ROWS: &[Setting] = &[
         key: "knot.stack",
         task: Task::Architectures,
         kind: Kind::Size {
-            least: STACK_BYTES_LEAST as u64,
+            least: KNOT_STACK_BYTES_LEAST,
             most: STACK_BYTES_MAX,
             set: |s, n| s.knot_stack_bytes = n as usize,
         },
