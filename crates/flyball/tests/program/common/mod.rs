@@ -524,6 +524,19 @@ pub fn within(directory: &TempDir, name: &str) -> PathBuf {
     directory.path().join(name)
 }
 
+/// Ends the server of the file `pid` in a directory, if it has taken the place of `first`, and
+/// waits until it has. It never panics: it is for what a test drops, also when it fails.
+pub fn end_successor(directory: &TempDir, first: &Server) {
+    let pid = std::fs::read_to_string(within(directory, "pid")).unwrap_or_default();
+    if let Ok(pid) = pid.trim().parse::<u32>()
+        && pid != first.master()
+    {
+        let script = ["-c", "kill -s TERM \"$1\" 2>&-", "sh", &pid.to_string()];
+        let _ = Command::new("sh").args(script).status();
+        wait::until(wait::DEADLINE, || (!is_running(pid)).then_some(()));
+    }
+}
+
 /// `flyball ctl WORDS --admin unix:SOCKET`.
 pub fn ctl(socket: &Path, words: &[&str]) -> std::process::Output {
     let admin = format!("unix:{}", text(socket));

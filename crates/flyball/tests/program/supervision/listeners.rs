@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::common::{
-    Launch, Server, Site, architectures, copy_program, is_running, last_get, refused, signal, text,
-    told, wait_for, within,
+    Launch, Server, Site, architectures, copy_program, end_successor, last_get, refused, signal,
+    text, told, wait_for, within,
 };
 use flyball_testkit::{Client, Identity, free_address};
 use tempfile::TempDir;
@@ -57,13 +57,7 @@ impl Listening {
 /// Ends a server that took the place of the first, with the test.
 impl Drop for Listening {
     fn drop(&mut self) {
-        let pid = std::fs::read_to_string(within(&self.directory, "pid")).unwrap_or_default();
-        if let Ok(pid) = pid.trim().parse::<u32>()
-            && pid != self.server.master()
-        {
-            signal(pid, "TERM");
-            wait_for("it ends", || (!is_running(pid)).then_some(()));
-        }
+        end_successor(&self.directory, &self.server);
     }
 }
 

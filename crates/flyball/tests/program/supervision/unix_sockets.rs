@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use crate::common::{
-    Launch, Server, Site, architectures, copy_program, get, is_running, last_get, signal, text,
+    Launch, Server, Site, architectures, copy_program, end_successor, get, last_get, signal, text,
     told, wait_for, within,
 };
 use flyball_testkit::Client;
@@ -49,13 +49,7 @@ impl Local {
 
 impl Drop for Local {
     fn drop(&mut self) {
-        let pid = std::fs::read_to_string(within(&self.directory, "pid")).unwrap_or_default();
-        if let Ok(pid) = pid.trim().parse::<u32>()
-            && pid != self.server.master()
-        {
-            signal(pid, "TERM");
-            wait_for("it ends", || (!is_running(pid)).then_some(()));
-        }
+        end_successor(&self.directory, &self.server);
     }
 }
 

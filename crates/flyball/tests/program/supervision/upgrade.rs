@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::common::load::under_load;
 use crate::common::{
-    Launch, Server, Site, architectures, children, copy_program, get, is_agent, is_running,
-    last_get, refused, signal, text, told, wait_for, within, write_script,
+    Launch, Server, Site, architectures, children, copy_program, end_successor, get, is_agent,
+    is_running, last_get, refused, signal, text, told, wait_for, within, write_script,
 };
 use flyball_testkit::{Identity, Visitor};
 use tempfile::TempDir;
@@ -104,16 +104,7 @@ impl Installed {
 /// Ends the server of the PID file with the test.
 impl Drop for Installed {
     fn drop(&mut self) {
-        let pid = std::fs::read_to_string(within(&self.directory, "pid")).unwrap_or_default();
-        if let Ok(pid) = pid.trim().parse::<u32>()
-            && pid != self.server.master()
-        {
-            let script = ["-c", "kill -s TERM \"$1\" 2>&-", "sh", &pid.to_string()];
-            let _ = std::process::Command::new("sh").args(script).status();
-            flyball_testkit::wait::until(flyball_testkit::wait::DEADLINE, || {
-                (!is_running(pid)).then_some(())
-            });
-        }
+        end_successor(&self.directory, &self.server);
     }
 }
 
