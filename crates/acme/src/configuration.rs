@@ -16,7 +16,7 @@ const NAMES_MAX: usize = 100;
 /// Authorities, one behind the other.
 const AUTHORITIES_MAX: usize = 8;
 
-/// Directories that have names.
+/// Directories that have names: those of authorities on the internet.
 const KNOWN: [(&str, &str); 3] = [
     ("letsencrypt", "https://acme-v02.api.letsencrypt.org/directory"),
     ("letsencrypt-staging", "https://acme-staging-v02.api.letsencrypt.org/directory"),
@@ -115,6 +115,12 @@ impl Kind {
 /// Whether a text names a directory: by its name or its URL.
 pub fn is_directory(text: &str) -> bool {
     KNOWN.iter().any(|(name, _)| *name == text) || is_url(text)
+}
+
+/// Whether a directory is that of an authority on the internet, by its name or its URL. Others may
+/// be of one network, and issue certificates for names of it.
+pub fn is_of_internet(directory: &str) -> bool {
+    KNOWN.iter().any(|(name, url)| *name == directory || *url == directory)
 }
 
 /// Whether it is an https URL with a host, and a port that there is.

@@ -19,6 +19,6 @@ mod names;
 
 #[cfg(feature = "agent")]
 pub use agent::{About, Kept, import, kept, run};
-pub use configuration::{Authority, Configuration, External, Kind, is_directory};
+pub use configuration::{Authority, Configuration, External, Kind, is_directory, is_of_internet};
 pub use files::{STORAGE_NAMES, certificate_path};
 pub use names::Name;

@@ -9,6 +9,26 @@ const NAME_MAX: usize = 253;
 /// Longest label of a name in bytes.
 const LABEL_MAX: usize = 63;
 
+/// Domains that the DNS of the internet leads to no host: each network has its own names in them,
+/// or none (RFC 6761, RFC 6762 with its appendix G, RFC 7686, RFC 8375, RFC 9476; ICANN has kept
+/// `internal` for the same). `example.org` and its like stand for names of the internet here.
+const SPECIAL: [&str; 14] = [
+    "alt",
+    "corp",
+    "example",
+    "home",
+    "home.arpa",
+    "internal",
+    "intranet",
+    "invalid",
+    "lan",
+    "local",
+    "localhost",
+    "onion",
+    "private",
+    "test",
+];
+
 /// A name in the form in which certificates have it: an A-label in lower case, the same behind
 /// `*.`, or an address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +61,16 @@ impl Name {
     /// Whether it stands for all names one label below another. Only dns-01 shows that.
     pub fn is_wildcard(&self) -> bool {
         self.0.starts_with("*.")
+    }
+
+    /// Whether it is one of the internet's names, which an authority there may issue certificates
+    /// for. Addresses are none.
+    pub fn is_of_internet(&self) -> bool {
+        let is_below = |domain: &&str| {
+            self.0.strip_suffix(*domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        let has_domain = self.0.trim_start_matches("*.").contains('.');
+        self.address().is_none() && has_domain && !SPECIAL.iter().any(is_below)
     }
 
     /// The address that it is.
@@ -77,6 +107,22 @@ mod tests {
             ("xn--bcher-kva.example", "xn--bcher-kva.example"),
         ] {
             assert_eq!(Name::parse(text).unwrap().as_str(), name);
+        }
+    }
+
+    #[test]
+    fn names_of_one_network_or_of_none_are_not_of_the_internet() {
+        let is_of_internet = |text: &str| Name::parse(text).unwrap().is_of_internet();
+        for text in ["example.org", "*.example.org", "local.example.org", "mylocal.org", "a.arpa"] {
+            assert!(is_of_internet(text), "{text}");
+        }
+        for domain in SPECIAL {
+            for text in [domain.to_owned(), format!("A.{domain}."), format!("*.b.{domain}")] {
+                assert!(!is_of_internet(&text), "{text}");
+            }
+        }
+        for text in ["router", "*.org", "192.0.2.7", "2001:db8::1"] {
+            assert!(!is_of_internet(text), "{text}");
         }
     }
 

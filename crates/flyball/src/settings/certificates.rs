@@ -1,7 +1,7 @@
 //! Where the certificates of a site come from, and whether it has any.
 
-use flyball_acme::Name;
-use flyball_arch::Settings;
+use flyball_acme::{Name, is_of_internet};
+use flyball_arch::{AcmeSettings, Settings};
 use flyball_server::may_be_internal;
 use flyball_site::hosts::{ADDRESSES, without_brackets};
 use flyball_site::routes::HeaderSettings;
@@ -35,7 +35,8 @@ pub(super) fn place(tls: &mut TlsSettings, site: &Origin, origins: &Origins, tab
 /// whether clients do so where it is served.
 pub(super) fn choose(site: &mut SiteSettings, settings: &Settings, speaks_tls: bool) {
     let is_open = site.tls.source == CertificateSource::Auto && site.tls.certificates.is_empty();
-    let is_acme = settings.tls.acme.is_written && site.hosts.iter().all(|host| is_public(host));
+    let acme = &settings.tls.acme;
+    let is_acme = acme.is_written && site.hosts.iter().all(|host| is_public(host, acme));
     if is_open && speaks_tls {
         site.tls.source = match site.hosts.iter().all(|host| is_internal(host)) {
             true => CertificateSource::Internal,
@@ -50,19 +51,35 @@ fn is_internal(host: &str) -> bool {
     host == ADDRESSES || may_be_internal(without_brackets(host))
 }
 
-/// Whether an authority on the internet may issue a certificate for a host.
-fn is_public(host: &str) -> bool {
-    match Name::parse(without_brackets(host)).map(|name| name.address().ok_or(name)) {
-        Ok(Ok(address)) => !may_be_internal(&address.to_string()),
-        Ok(Err(name)) => name.as_str().contains('.') && !may_be_internal(name.as_str()),
-        Err(_) => false,
-    }
+/// Whether an authority may issue a certificate for a host: those on the internet issue none for
+/// names of one network.
+fn is_public(host: &str, acme: &AcmeSettings) -> bool {
+    let are_own = || !acme.directories.iter().any(|directory| is_of_internet(directory));
+    Name::parse(without_brackets(host)).is_ok_and(|name| {
+        let is_reached = name.address().is_some() || name.is_of_internet() || are_own();
+        is_reached && !may_be_internal(name.as_str())
+    })
+}
+
+/// The host of a site for which no authority that is asked issues a certificate.
+pub(super) fn not_public(site: &SiteSettings, settings: &Settings) -> Option<String> {
+    let is_none = |host: &&String| {
+        let is_name = Name::parse(without_brackets(host)).is_ok();
+        is_name && !is_internal(host) && !is_public(host, &settings.tls.acme)
+    };
+    let host = site.hosts.iter().find(is_none)?;
+    Some(format!("no authority on the internet issues a certificate for {host}"))
 }
 
 /// Why no certificate for the hosts of a site can come by ACME.
 pub(super) fn no_acme(site: &SiteSettings, settings: &Settings) -> Option<String> {
     if !cfg!(feature = "acme") {
         return Some("this program was built without ACME; name a file".to_owned());
+    }
+    if !settings.tls.acme.is_written {
+        let why = "needs [acme], which agrees to the terms of the authority: add it, if without \
+                   a key";
+        return Some(why.to_owned());
     }
     let has_dns = settings.tls.acme.challenges.iter().any(|name| name == "dns-01");
     site.hosts.iter().find_map(|host| match Name::parse(without_brackets(host)) {
@@ -118,9 +135,7 @@ pub(super) fn faults(
         CertificateSource::Acme => no_acme(site, settings)?,
         CertificateSource::Internal => not_internal(site)?,
         CertificateSource::Auto if speaks_tls && site.tls.certificates.is_empty() => {
-            "is missing: an address speaks TLS, so each site names a file with a certificate and \
-             its key, says acme to get one for its hosts, internal for this machine alone, or none"
-                .to_owned()
+            missing(site, settings)
         }
         CertificateSource::Auto | CertificateSource::None => return None,
     };
@@ -132,19 +147,39 @@ pub(super) fn faults(
     })
 }
 
+/// What a site says that has no certificate yet.
+fn missing(site: &SiteSettings, settings: &Settings) -> String {
+    match not_public(site, settings) {
+        Some(why) => format!(
+            "is missing: {why}; name a file with a certificate and its key, say acme if \
+             acme.directory is an authority of your own, or none"
+        ),
+        None => "is missing: an address speaks TLS, so each site names a file with a certificate \
+                 and its key, says acme to get one for its hosts, internal for this machine \
+                 alone, or none"
+            .to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn public_are_names_of_domains_and_addresses_that_the_internet_reaches() {
+        let (internet, mut own) = (AcmeSettings::default(), AcmeSettings::default());
+        own.directories = vec!["https://ca.internal/directory".into()];
         for host in ["example.org", "*.example.org", "192.0.2.7", "[2001:db8::1]"] {
-            assert!(is_public(host), "{host}");
+            assert!(is_public(host, &internet) && is_public(host, &own), "{host}");
+        }
+        for host in ["router", "printer.local", "a.home.arpa", "b.internal", "c.test"] {
+            assert!(!is_public(host, &internet) && is_public(host, &own), "{host}");
         }
         let local = ["localhost", "a.localhost", "127.0.0.1", "[::1]", "10.0.0.1", "192.168.1.1"];
-        for host in local.into_iter().chain(["*", "router", "[fd00::1]", "[fe80::1]", "<address>"])
-        {
-            assert!(!is_public(host), "{host}");
+        for host in local.into_iter().chain(["*", "[fd00::1]", "[fe80::1]", "<address>"]) {
+            assert!(!is_public(host, &internet) && !is_public(host, &own), "{host}");
         }
+        own.directories.push("letsencrypt".into());
+        assert!(!is_public("printer.local", &own));
     }
 }

@@ -99,7 +99,10 @@ pub(super) fn faults(typed: &Typed, settings: &Settings, site: &SiteSettings) ->
     let why = match site.tls.source {
         CertificateSource::Acme => certificates::no_acme(site, settings),
         CertificateSource::Internal => certificates::not_internal(site),
-        _ => Some("some hosts are public and others are not; serve them apart".to_owned()),
+        _ => Some(match certificates::not_public(site, settings) {
+            Some(why) => format!("{why}; --set acme.directory=URL names one of your own"),
+            None => "some hosts are public and others are not; serve them apart".to_owned(),
+        }),
     };
     faults.extend(why.map(|why| fault(name, None, why)));
     let sandbox = &settings.sandbox;

@@ -191,10 +191,12 @@ const CERTIFICATE: Setting<SiteSettings> = Setting {
     default: Some("auto"),
     doc: "Certificate of the site: a file, in PEM, or where one comes from",
     more: "The file holds the chain and the key. `acme` gets one for the hosts of the site, and \
-           renews it: `[acme]` says from whom. `internal` has an authority of this machine issue \
-           one, for localhost and private addresses alone. Chain and key apart, or several \
-           certificates, are `[[site.certificates]]` tables. `auto` is `internal` where all hosts \
-           are such, and `acme` where `[acme]` is written and all are public names. With an \
+           renews it: `[acme]` says from whom, and must be written. `internal` has an authority of \
+           this machine issue one, for localhost and private addresses alone. Chain and key \
+           apart, or several certificates, are `[[site.certificates]]` tables. `auto` is \
+           `internal` where all hosts are such, and `acme` where `[acme]` is written and all are \
+           public names, or others and `acme.directory` is an authority of your own. Names such as \
+           `printer.local`, `nas.home.arpa`, `db.internal` and `router` are not public. With an \
            address that speaks TLS each site has a certificate, or says `none`: clients that ask \
            for its hosts by TLS are then answered as `tls.unknown-name` says.",
     source: "RFC 7468, RFC 8555",

@@ -87,6 +87,7 @@ mod sandbox {
 }
 
 mod settings {
+    mod authorities;
     mod certificates;
     mod command_line;
     mod examples;

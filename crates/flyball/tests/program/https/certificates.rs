@@ -63,7 +63,8 @@ fn a_site_without_a_certificate_says_so() {
     let site = format!("[[site]]\nroot = {root:?}\n");
     let missing = authority.launch(&site).expect_err("no certificate");
     assert!(missing.errors.contains("site.certificate: is missing"), "{}", missing.errors);
-    let acme = authority.launch(&(site.clone() + "certificate = \"acme\"\n")).expect_err("acme");
+    let by_acme = format!("[acme]\n{site}certificate = \"acme\"\n");
+    let acme = authority.launch(&by_acme).expect_err("acme");
     assert!(acme.errors.contains("needs the names of the site"), "{}", acme.errors);
     authority.issue("a.pem", &["a.test"]);
     let both = site + "certificate = \"none\"\n" + &authority.site("\"a.test\"", "a.pem", "");

@@ -147,7 +147,8 @@ fn what_cannot_be_served_in_one_line_is_told() {
     for (arguments, why) in [
         (["--domain=a_b"], "not a name"),
         (["--domain=*.a.test"], "dns-01"),
-        (["--domain=a.test"], "speaks TLS"),
+        (["--domain=a.example.org"], "speaks TLS"),
+        (["--domain=printer.local"], "acme.directory=URL names one of your own"),
     ] {
         let launch = Launch::arguments(std::iter::once(root.as_str()).chain(arguments));
         let refused = launch.in_state(site.path()).start().expect_err(why);
