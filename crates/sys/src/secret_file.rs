@@ -1,5 +1,6 @@
 //! Files that hold secrets: what is in them, and who may read them.
 
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -53,20 +54,37 @@ impl From<&std::fs::Metadata> for Version {
     }
 }
 
+/// Opens a regular file, links followed. May block on the disk, and never waits for a pipe.
+///
+/// # Errors
+/// When it is not there and not to be made, no regular file, or may not be opened so.
+pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let refused = || io::Error::other("is not a file");
+    let without_wait = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = match options.custom_flags(without_wait.bits() as i32).open(path) {
+        // A socket, or a pipe that is opened for writing and that no one reads; a directory.
+        Err(error) if is_of_another_kind(&error) => return Err(refused()),
+        file => file?,
+    };
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(refused()),
+    }
+}
+
+fn is_of_another_kind(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::IsADirectory
+        || error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error())
+}
+
 /// Reads a regular file of at most `bytes_max` bytes, links followed. May block on the disk, and
 /// never waits for a pipe.
 ///
 /// # Errors
 /// When it is not there, no regular file, not readable, or longer.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<SecretFile> {
-    let without_wait = OFlags::NONBLOCK | OFlags::NOCTTY;
-    let mut options = std::fs::OpenOptions::new();
-    options.read(true).custom_flags(without_wait.bits() as i32);
-    let file = options.open(path)?;
+    let file = open(path, OpenOptions::new().read(true))?;
     let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("is not a file"));
-    }
     let mut bytes = Vec::new();
     file.take(bytes_max + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
@@ -112,6 +130,16 @@ mod tests {
         let pipe = dir.path().join("pipe");
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        assert!(read(&pipe, 9).is_err());
+        let socket = dir.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        for path in [&pipe, &socket, dir.path()] {
+            let why = read(path, 9).map(|_| ()).unwrap_err().to_string();
+            assert_eq!(why, "is not a file", "{}", path.display());
+            for options in
+                [OpenOptions::new().append(true), OpenOptions::new().read(true).write(true)]
+            {
+                assert_eq!(open(path, options).unwrap_err().to_string(), "is not a file");
+            }
+        }
     }
 }

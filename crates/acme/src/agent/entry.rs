@@ -77,17 +77,8 @@ impl Entry {
     /// told, and as if it were not there. One that came from none of these authorities is used, and
     /// due at once: they were others when it was ordered, such as those for trials.
     pub(crate) fn look(&mut self, storage: &Storage, authorities: &[Authority]) -> bool {
-        let read = storage.read(Shelf::Certificates, &self.stem).map_err(|error| error.to_string());
-        let pair = read.and_then(|bytes| match bytes {
-            Some(bytes) => {
-                let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
-                Pair::read(text).map(Some)
-            }
-            None => Ok(None),
-        });
-        let pair = pair.unwrap_or_else(|why| {
-            let path = storage.path(Shelf::Certificates, &self.stem);
-            self.error = Some(format!("{}: {why}", path.display()));
+        let pair = storage.pair(&self.stem).unwrap_or_else(|why| {
+            self.error = Some(why);
             None
         });
         let is_new = pair

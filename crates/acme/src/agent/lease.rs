@@ -11,6 +11,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::storage;
+
 /// For how many seconds the holder says that it holds.
 const LEASE: u64 = 180;
 
@@ -39,7 +41,7 @@ impl Lease {
     /// Takes it, unless another has it. Times are seconds since 1970. Does not wait.
     ///
     /// # Errors
-    /// When the disk fails or is full.
+    /// When the disk fails or is full, or what is there is no regular file.
     pub(crate) fn take(path: &Path, now: u64) -> io::Result<Option<Lease>> {
         let machine = std::fs::read_to_string(MACHINE).unwrap_or_default().trim().to_owned();
         Lease::take_as(path, machine, now)
@@ -48,7 +50,7 @@ impl Lease {
     fn take_as(path: &Path, machine: String, now: u64) -> io::Result<Option<Lease>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(path)?;
+        let mut file = storage::open(path, &mut options)?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
@@ -134,6 +136,15 @@ mod tests {
         assert!(take(&path, "b", 100).is_some());
         std::fs::write(&path, "{\"machine\"").unwrap();
         assert!(take(&path, "b", 100).is_some());
+    }
+
+    #[test]
+    fn a_pipe_is_no_lock_and_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let why = Lease::take(&path, 100).unwrap_err().to_string();
+        assert_eq!(why, format!("{}: is not a file", path.display()));
     }
 
     #[test]

@@ -16,14 +16,16 @@
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use flyball_sys::secret_file;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::agent::pair::Pair;
 use crate::files;
 
 /// For the owner alone.
@@ -108,8 +110,8 @@ impl Storage {
     /// When the disk fails.
     pub(crate) fn wait(&self) -> io::Result<()> {
         let mut options = OpenOptions::new();
-        let file = options.create(true).append(true).mode(FILE_MODE).open(self.waiting_path())?;
-        file.set_modified(SystemTime::now())
+        options.create(true).append(true).mode(FILE_MODE);
+        open(&self.waiting_path(), &mut options)?.set_modified(SystemTime::now())
     }
 
     /// Whether an agent has waited lately.
@@ -156,21 +158,29 @@ impl Storage {
         File::open(&directory)?.sync_all()
     }
 
-    /// The content of a file, if there is one.
+    /// The content of a file, if there is one. Waits for no pipe.
     ///
     /// # Errors
-    /// When the disk fails, or the file is too large to be one of ours.
+    /// When the disk fails, or what is there is no regular file or too large to be one of ours.
     pub(crate) fn read(&self, shelf: Shelf, stem: &str) -> io::Result<Option<Vec<u8>>> {
-        let file = match File::open(self.path(shelf, stem)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file?,
-        };
-        let mut bytes = Vec::new();
-        file.take(FILE_MAX + 1).read_to_end(&mut bytes)?;
-        match bytes.len() as u64 > FILE_MAX {
-            true => Err(io::ErrorKind::FileTooLarge.into()),
-            false => Ok(Some(bytes)),
+        let path = self.path(shelf, stem);
+        match secret_file::read(&path, FILE_MAX) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(named(&path, &error)),
+            Ok(file) => Ok(Some(file.bytes)),
         }
+    }
+
+    /// The key and the chain of a certificate, if there are any.
+    ///
+    /// # Errors
+    /// Why the file, which is named, cannot be used.
+    pub(crate) fn pair(&self, stem: &str) -> Result<Option<Pair>, String> {
+        let read = self.read(Shelf::Certificates, stem).map_err(|error| error.to_string())?;
+        let text = read.map(|bytes| String::from_utf8(bytes).map_err(|error| error.to_string()));
+        let pair = text.map(|text| text.and_then(Pair::read)).transpose();
+        let path = self.path(Shelf::Certificates, stem);
+        pair.map_err(|why| format!("{}: {why}", path.display()))
     }
 
     /// Whether a certificate was written after the order of this name.
@@ -212,6 +222,18 @@ impl Storage {
     }
 }
 
+/// Opens a file of a storage to write it. Waits for no pipe.
+///
+/// # Errors
+/// With its name: when it cannot be opened, or is no regular file.
+pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    secret_file::open(path, options).map_err(|error| named(path, &error))
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
     file.write_all(bytes)?;
@@ -228,6 +250,8 @@ fn remove(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixListener;
+    use std::process::Command;
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -284,6 +308,25 @@ mod tests {
         storage.remove(Shelf::Failures, "x").unwrap();
         storage.remove(Shelf::Failures, "x").unwrap();
         assert_eq!(storage.get::<u64>(Shelf::Failures, "x").unwrap(), None);
+    }
+
+    #[test]
+    fn pipes_and_sockets_are_refused_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let storage = Storage::open(dir.path()).unwrap();
+        let (pipe, socket) = ("pipe", "socket");
+        let _listener = UnixListener::bind(storage.path(Shelf::Certificates, socket)).unwrap();
+        let pipes = [storage.path(Shelf::Certificates, pipe), storage.waiting_path()];
+        let made = Command::new("mkfifo").args(&pipes).status().unwrap();
+        assert!(made.success());
+        for stem in [pipe, socket] {
+            let why = storage.read(Shelf::Certificates, stem).unwrap_err().to_string();
+            assert!(why.ends_with(&format!("/{stem}.pem: is not a file")), "{why}");
+        }
+        let why = storage.wait().unwrap_err().to_string();
+        assert!(why.ends_with("/waiting: is not a file"), "{why}");
+        storage.write(Shelf::Certificates, pipe, b"whole").unwrap();
+        assert_eq!(storage.read(Shelf::Certificates, pipe).unwrap().unwrap(), b"whole");
     }
 
     #[test]
