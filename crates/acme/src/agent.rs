@@ -176,7 +176,9 @@ impl Agent {
     }
 
     fn named(&self, name: &str) -> Option<usize> {
-        self.entries.iter().position(|entry| entry.names.iter().any(|known| known.as_str() == name))
+        self.entries.iter().position(|entry| {
+            entry.names.iter().any(|known| known.as_str().eq_ignore_ascii_case(name))
+        })
     }
 
     /// Does one thing that is due; how long there is nothing to do.

@@ -1,23 +1,29 @@
 //! The certificates of a storage, for its operator: what is there, and pairs from elsewhere.
 
-use std::fs;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::agent::entry::failed_last;
 use crate::agent::lease::Lease;
 use crate::agent::pair::Pair;
+use crate::agent::schedule::Schedule;
 use crate::agent::storage::{Shelf, Storage};
 use crate::agent::time;
-use crate::files::{PEM, stem};
+use crate::files::stem;
 use crate::names::Name;
 
-/// A file of the storage.
+/// A certificate of the storage, or one that could not be ordered yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// Where it is.
+    /// The first of its names in the configuration.
+    pub name: String,
+    /// Where it is, or would be.
     pub path: PathBuf,
-    /// What it is, or why it cannot be used.
-    pub about: Result<About, String>,
+    /// What it is, or why it cannot be used; `None` where it is still to come.
+    pub about: Option<Result<About, String>>,
+    /// What failed last, if nothing has succeeded since.
+    pub error: Option<String>,
 }
 
 /// A pair of key and chain. Times are seconds since 1970, UTC.
@@ -33,37 +39,46 @@ pub struct About {
     pub not_before: u64,
     /// When it ends.
     pub not_after: u64,
+    /// When it is renewed, unless its authority advises another time.
+    pub renews_at: Option<u64>,
 }
 
 /// All certificates of a storage, by the names of their files. Nothing is made, and the lease is
-/// not needed: files are replaced as a whole. Blocks on the disk.
+/// not needed: files are replaced as a whole. Blocks on the disk, and waits for no pipe.
 ///
 /// # Errors
 /// When the storage is not there or may not be read.
 pub fn kept(storage: &Path) -> io::Result<Vec<Kept>> {
-    let entries = fs::read_dir(storage.join(Shelf::Certificates.name()))?;
-    let paths =
-        entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>();
-    let is_pair = |path: &PathBuf| {
-        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
-        !is_hidden && path.extension().is_some_and(|extension| extension == PEM)
-    };
-    let mut paths: Vec<PathBuf> = paths?.into_iter().filter(is_pair).collect();
-    paths.sort();
-    Ok(paths.into_iter().map(|path| Kept { about: about(&path), path }).collect())
+    let storage = Storage::at(storage);
+    let mut stems: BTreeSet<String> = storage.stems(Shelf::Certificates)?.into_iter().collect();
+    stems.extend(storage.stems(Shelf::Failures).unwrap_or_default());
+    let kept = stems.into_iter().map(|stem| Kept {
+        name: name_of(&stem),
+        path: storage.path(Shelf::Certificates, &stem),
+        about: storage.pair(&stem).map(|pair| pair.as_ref().map(about)).transpose(),
+        error: failed_last(&storage, &stem),
+    });
+    Ok(kept.collect())
 }
 
-fn about(path: &Path) -> Result<About, String> {
-    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let leaf = Pair::read(text)?.leaf().clone();
+/// The name whose [`stem`] this is.
+fn name_of(stem: &str) -> String {
+    stem.replace("_wildcard.", "*.").replace('_', ":")
+}
+
+fn about(pair: &Pair) -> About {
+    let leaf = pair.leaf().clone();
     let addresses = leaf.addresses.iter().map(ToString::to_string);
-    Ok(About {
+    let mut schedule = Schedule::default();
+    schedule.holds((&leaf).into());
+    About {
         names: leaf.names.iter().cloned().chain(addresses).collect(),
         issuer: leaf.issuer,
         serial: leaf.serial,
         not_before: leaf.not_before_s,
         not_after: leaf.not_after_s,
-    })
+        renews_at: schedule.renews_at(),
+    }
 }
 
 /// Puts a pair from elsewhere into a storage, which is made if need be, as the certificate whose
@@ -92,6 +107,8 @@ pub fn import(storage: &Path, name: &str, key: &str, chain: &str) -> Result<Path
 mod tests {
     use super::*;
     use crate::agent::pair::tests::made;
+    use std::fs;
+    use std::process::Command;
 
     #[test]
     fn what_was_imported_is_listed_and_what_is_broken_is_named() {
@@ -102,12 +119,31 @@ mod tests {
         let path = import(&storage, "*.a.org", &key, &chain).unwrap();
         fs::write(storage.join("certificates/b.org.pem"), "").unwrap();
         fs::write(storage.join("certificates/.c.org.pem"), "").unwrap();
+        let failure = r#"{"count": 2, "first": 1, "last": 2, "not_before": 0,
+            "is_refused": true, "why": "the CAA record forbids it"}"#;
+        fs::write(storage.join("failures/d.org.json"), failure).unwrap();
+        let pipe = storage.join("certificates/e.org.pem");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let all = kept(&storage).unwrap();
-        assert_eq!(all.len(), 2);
+        let names: Vec<_> = all.iter().map(|kept| kept.name.as_str()).collect();
+        assert_eq!(names, ["*.a.org", "b.org", "d.org", "e.org"]);
         assert_eq!(all[0].path, path);
-        let names = &all[0].about.as_ref().unwrap().names;
-        assert_eq!(names[..], ["a.org", "*.a.org", "192.0.2.7"]);
-        assert!(all[1].about.as_ref().unwrap_err().contains("no certificate"));
+        let about = all[0].about.as_ref().unwrap().as_ref().unwrap();
+        assert_eq!(about.names[..], ["a.org", "*.a.org", "192.0.2.7"]);
+        let renews_at = about.renews_at.unwrap();
+        assert!(about.not_before < renews_at && renews_at < about.not_after, "{about:?}");
+        let unusable = |at: usize| all[at].about.as_ref().unwrap().as_ref().unwrap_err();
+        assert!(unusable(1).contains("no certificate") && unusable(3).contains("is not a file"));
+        assert_eq!(all[2].about, None);
+        assert_eq!(all[2].error.as_deref(), Some("the CAA record forbids it"));
+        assert!([0, 1, 3].iter().all(|at| all[*at].error.is_none()));
+    }
+
+    #[test]
+    fn a_file_tells_the_name_that_it_is_for() {
+        for text in ["a.org", "*.a.org", "192.0.2.7", "2001:db8::1"] {
+            assert_eq!(name_of(&stem(&Name::parse(text).unwrap())), text);
+        }
     }
 
     #[test]

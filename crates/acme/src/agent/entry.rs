@@ -25,6 +25,11 @@ struct Known {
     by: Option<u64>,
 }
 
+/// What failed last for a certificate, as the storage has it.
+pub(crate) fn failed_last(storage: &Storage, stem: &str) -> Option<String> {
+    storage.get::<Known>(Shelf::Failures, stem).ok()??.why
+}
+
 /// A certificate, there or to be ordered.
 pub(crate) struct Entry {
     pub(crate) names: Vec<Name>,

@@ -94,6 +94,11 @@ impl Storage {
         Ok(Storage { root: root.to_owned() })
     }
 
+    /// One whose directories need not be there, to be read.
+    pub(crate) fn at(root: &Path) -> Storage {
+        Storage { root: root.to_owned() }
+    }
+
     /// Where a file is, or would be.
     pub(crate) fn path(&self, shelf: Shelf, stem: &str) -> PathBuf {
         self.root.join(shelf.name()).join(format!("{stem}.{}", shelf.extension()))

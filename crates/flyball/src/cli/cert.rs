@@ -60,7 +60,7 @@ pub(super) fn program() -> clap::Command {
 
 fn list() -> clap::Command {
     clap::Command::new("list")
-        .about("Print names, issuer and end of each certificate")
+        .about("Print names, issuer, end and renewal of each certificate, and what failed last")
         .arg(Arg::new("name").value_name("NAME").help("Only those for this name"))
         .arg(storage())
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON"))

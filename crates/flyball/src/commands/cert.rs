@@ -13,6 +13,9 @@ use flyball_sys::clock::unix_ms;
 use flyball_sys::error_log::shown_in_line;
 use serde_json::{Value, json};
 
+/// Most names that are told where one is not there.
+const NAMES_SHOWN: usize = 20;
+
 pub(crate) fn run(asked: &Cert) -> ExitCode {
     let done = match asked {
         Cert::List { storage, name, json } => list(storage, name.as_deref(), *json),
@@ -35,26 +38,49 @@ pub(crate) fn run(asked: &Cert) -> ExitCode {
 /// The certificates of a storage, or those for a name.
 fn named(storage: &Path, name: Option<&str>) -> Result<Vec<Kept>, String> {
     let mut all = kept(storage).map_err(|error| format!("{}: {error}", storage.display()))?;
-    if let Some(name) = name {
-        let is_for = |about: &About| about.names.iter().any(|known| known == name);
-        all.retain(|kept| kept.about.as_ref().is_ok_and(is_for));
-        if all.is_empty() {
-            return Err(format!("no certificate in {} is for {name}", storage.display()));
+    let Some(name) = name else { return Ok(all) };
+    let known: Vec<String> = all.iter().flat_map(names_of).collect();
+    let is_name = |known: &String| known.eq_ignore_ascii_case(name);
+    all.retain(|kept| names_of(kept).iter().any(is_name));
+    match all.is_empty() {
+        true => {
+            Err(format!("no certificate in {} is for {name}; {}", storage.display(), of(known)))
         }
+        false => Ok(all),
     }
-    Ok(all)
+}
+
+/// All names of a certificate; that of the configuration, where it cannot be used or is not there.
+fn names_of(kept: &Kept) -> Vec<String> {
+    match &kept.about {
+        Some(Ok(about)) => about.names.clone(),
+        _ => vec![kept.name.clone()],
+    }
+}
+
+/// Which names there are.
+fn of(mut names: Vec<String>) -> String {
+    names.sort();
+    names.dedup();
+    let more = names.len().saturating_sub(NAMES_SHOWN);
+    names.truncate(NAMES_SHOWN);
+    match (names.is_empty(), more) {
+        (true, _) => "there is none at all".to_owned(),
+        (_, 0) => format!("there are those for {}", names.join(", ")),
+        _ => format!("there are those for {}, and {more} more names", names.join(", ")),
+    }
 }
 
 fn show(storage: &Path, name: &str) -> Result<String, String> {
     let all = named(storage, Some(name))?;
     let texts = all.iter().map(|kept| match &kept.about {
-        Ok(about) => format!(
+        Some(Ok(about)) => format!(
             "{}    serial {}\n    since {}\n",
             as_text(kept),
             about.serial,
-            String::from_utf8_lossy(&format_date(about.not_before))
+            date(about.not_before)
         ),
-        Err(_) => as_text(kept),
+        _ => as_text(kept),
     });
     Ok(texts.collect())
 }
@@ -77,34 +103,48 @@ fn list(storage: &Path, name: Option<&str>, json: bool) -> Result<String, String
 
 fn as_text(kept: &Kept) -> String {
     let path = kept.path.display().to_string();
-    let text = match &kept.about {
-        Ok(about) => {
-            let until = format_date(about.not_after);
-            let left = match about.not_after.checked_sub(unix_ms() / 1_000) {
-                Some(left) => format!("{} left", lasting(left)),
-                None => "it has ended".to_string(),
-            };
-            let until = String::from_utf8_lossy(&until).into_owned();
-            [about.names.join(" "), about.issuer.clone(), format!("until {until}, {left}")]
-        }
-        Err(why) => [String::from("cannot be used"), why.clone(), String::new()],
+    let mut lines = match &kept.about {
+        Some(Ok(about)) => lines_of(about),
+        Some(Err(why)) => vec!["cannot be used".to_owned(), why.clone()],
+        None => vec![kept.name.clone(), "is still to come".to_owned()],
     };
-    let lines = text.iter().filter(|line| !line.is_empty());
+    lines.extend(kept.error.as_ref().map(|error| format!("what failed last: {error}")));
+    let lines = lines.iter().filter(|line| !line.is_empty());
     let lines: String = lines.map(|line| format!("    {}\n", shown_in_line(line))).collect();
     format!("{}\n{lines}", shown_in_line(&path))
 }
 
+fn lines_of(about: &About) -> Vec<String> {
+    let left = match about.not_after.checked_sub(unix_ms() / 1_000) {
+        Some(left) => format!("{} left", lasting(left)),
+        None => "it has ended".to_string(),
+    };
+    let until = format!("until {}, {left}", date(about.not_after));
+    let renewed = about
+        .renews_at
+        .map(|at| format!("renewed from {}, or when its authority advises", date(at)));
+    let lines = [about.names.join(" "), about.issuer.clone(), until];
+    lines.into_iter().chain(renewed).collect()
+}
+
+/// A time in seconds since 1970, as HTTP writes it.
+fn date(s: u64) -> String {
+    String::from_utf8_lossy(&format_date(s)).into_owned()
+}
+
 fn as_json(kept: &Kept) -> Value {
-    let mut value = json!({"path": kept.path.display().to_string()});
+    let mut value = json!({"path": kept.path.display().to_string(), "error": kept.error});
     match &kept.about {
-        Ok(about) => {
+        Some(Ok(about)) => {
             value["names"] = json!(about.names);
             value["issuer"] = json!(about.issuer);
             value["serial"] = json!(about.serial);
             value["not_before"] = json!(about.not_before);
             value["not_after"] = json!(about.not_after);
+            value["renews_at"] = json!(about.renews_at);
         }
-        Err(why) => value["error"] = json!(why),
+        Some(Err(why)) => value["error"] = json!(kept.error.as_ref().unwrap_or(why)),
+        None => value["names"] = json!([kept.name]),
     }
     value
 }

@@ -55,7 +55,39 @@ fn a_certificate_from_elsewhere_is_imported_and_listed() {
     assert_eq!(code, Some(0));
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
     assert_eq!(told[0]["names"][2], "192.0.2.7");
-    let (code, told) = cert(&["list", "b.test", "--storage", &storage]);
+    let (code, told) = cert(&["show", "B.test", "--storage", &storage]);
     assert_eq!(code, Some(1));
-    assert!(told.contains("b.test"), "{told}");
+    let why = "is for B.test; there are those for *.a.test, 192.0.2.7, a.test\n";
+    assert!(told.ends_with(why), "{told}");
+}
+
+#[test]
+fn a_certificate_is_shown_with_its_renewal_and_with_what_failed_last() {
+    let directory = tempfile::tempdir().unwrap();
+    if !make(directory.path(), "DNS:a.test") {
+        return;
+    }
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (storage, chain, key) = (path("storage"), path("chain.pem"), path("key.pem"));
+    let (code, told) =
+        cert(&["import", "a.test", "--storage", &storage, "--chain", &chain, "--key", &key]);
+    assert_eq!(code, Some(0), "{told}");
+    let (_, told) = cert(&["show", "A.Test", "--storage", &storage]);
+    assert!(told.contains("    renewed from ") && !told.contains("failed"), "{told}");
+    for name in ["a.test", "new.test"] {
+        let failure = r#"{"count": 1, "first": 1, "last": 1, "not_before": 0,
+            "is_refused": false, "why": "no answer"}"#;
+        fs::write(path(&format!("storage/failures/{name}.json")), failure).unwrap();
+        let (code, told) = cert(&["show", name, "--storage", &storage]);
+        assert_eq!(code, Some(0), "{told}");
+        assert!(told.contains("    what failed last: no answer\n"), "{told}");
+        assert_eq!(told.contains("    is still to come\n"), name == "new.test", "{told}");
+    }
+    let (_, told) = cert(&["list", "--json", "--storage", &storage]);
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let (a, new) = (&told[0], &told[1]);
+    assert!(a["not_before"].as_u64() < a["renews_at"].as_u64(), "{told}");
+    assert!(a["renews_at"].as_u64() < a["not_after"].as_u64(), "{told}");
+    assert_eq!((&a["error"], &new["error"]), (&"no answer".into(), &"no answer".into()));
+    assert_eq!(new["names"][0], "new.test");
 }
