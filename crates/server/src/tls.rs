@@ -26,7 +26,7 @@ use flyball_tls::{Authority, Bundle, ClientAuth, Config, Pair, Policy, Site, Tic
 use clients::Clients;
 pub(crate) use files::FILE_BYTES_MAX;
 use files::{Files, Source, Taken, read_pair};
-pub use internal::root_path;
+pub use internal::{authority_in, root_path};
 use roots::RootFile;
 pub(crate) use roots::Roots;
 pub use told::Told;

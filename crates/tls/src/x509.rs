@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use aws_lc_rs::digest::{SHA256, digest};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
 
 use crate::der::{
     BOOLEAN, GENERALIZED_TIME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, Reader, SEQUENCE, SET,
@@ -91,6 +93,12 @@ impl Certificate {
             }
         }
         Some(certificate)
+    }
+
+    /// All certificates that are in a text in PEM; `None` where one cannot be read.
+    pub fn all_of_pem(pem: &[u8]) -> Option<Vec<Certificate>> {
+        let all = CertificateDer::pem_slice_iter(pem);
+        all.map(|found| Certificate::parse(&found.ok()?)).collect()
     }
 
     fn read_extensions(&mut self, mut extensions: Reader<'_>) -> Option<()> {

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 
 use flyball::cli::Trust;
 use flyball::settings::state_directory;
-use flyball_server::root_path;
+use flyball_server::{authority_in, root_path};
 use flyball_sys::whole_file;
 
 /// The name of the certificate among those that the administrator adds.
@@ -53,18 +53,18 @@ fn change(asked: &Trust) -> Result<String, String> {
         false => add(&root, &place)?,
     };
     let said = update(layout, &asked.under)?;
-    let browsers = "Programs that go by the system's list know it now, such as curl and git. \
-                    Firefox and Chromium may have lists of their own.";
-    Ok(format!("{done}\n{said}\n{browsers}\n"))
+    let now = if asked.remove { "trust it no longer" } else { "trust it now" };
+    Ok(format!(
+        "{done}\n{said}\nPrograms that go by the system's list, such as curl and git, {now}. \
+         Firefox and Chromium may have lists of their own.\n"
+    ))
 }
 
 fn add(root: &Path, place: &Path) -> Result<String, String> {
     let text = fs::read_to_string(root).map_err(|error| {
         format!("{}: {error}; `flyball serve DIR --https` makes it", root.display())
     })?;
-    if !text.starts_with("-----BEGIN CERTIFICATE-----") || text.contains("PRIVATE KEY") {
-        return Err(format!("{} is no certificate in PEM, or holds more", root.display()));
-    }
+    authority_in(&text).map_err(|why| format!("{} {why}", root.display()))?;
     whole_file::replace(place, text.as_bytes(), 0o644).map_err(|error| failed(place, &error))?;
     Ok(format!("{} is copied to {}", root.display(), place.display()))
 }

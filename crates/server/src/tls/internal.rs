@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use flyball_site::SiteSettings;
 use flyball_site::hosts::{ADDRESSES, without_brackets};
+use flyball_sys::error_log::shown_in_line;
 use flyball_sys::{secret_file, whole_file};
-use flyball_tls::Authority;
+use flyball_tls::{Authority, Certificate};
 
 use super::files::FILE_BYTES_MAX;
 
@@ -26,6 +27,27 @@ pub(super) const RENEWED_S: u64 = 10 * 86_400;
 /// Where its certificate lies, for those who are to trust it.
 pub fn root_path(directory: &Path) -> PathBuf {
     directory.join(ROOT)
+}
+
+/// Whose certificate a text in PEM is, if it is that of an authority and nothing else.
+///
+/// # Errors
+/// What else it is.
+pub fn authority_in(pem: &str) -> Result<String, String> {
+    let nothing_else = pem.starts_with("-----BEGIN CERTIFICATE-----");
+    if !nothing_else || pem.contains("PRIVATE KEY") {
+        return Err("is no certificate in PEM, or holds more".to_owned());
+    }
+    let all = Certificate::all_of_pem(pem.as_bytes());
+    match all.ok_or("is no certificate in PEM, or a broken one")?.as_slice() {
+        [one] if one.is_authority => Ok(one.subject.clone()),
+        [one] => Err(format!(
+            "is the certificate of {}, which is no authority (basicConstraints, RFC 5280): what \
+             it signs would not be trusted",
+            shown_in_line(&one.subject)
+        )),
+        all => Err(format!("holds {} certificates; give one", all.len())),
+    }
 }
 
 /// The names of the certificate of a site: those of its hosts, and this machine's own where any
@@ -122,6 +144,22 @@ mod tests {
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&key, "x").unwrap();
         assert!(open(dir.path(), NOW_S).unwrap_err().contains("remove it"));
+    }
+
+    #[test]
+    fn the_certificate_of_an_authority_is_told_from_others() {
+        let authority = Authority::new(NOW_S).unwrap();
+        let root = authority.root();
+        assert!(authority_in(root).unwrap().contains("Flyball on this machine"));
+        for (pem, why) in [
+            (&*format!("{root}{root}"), "holds 2 certificates"),
+            (&authority.to_pem(), "holds more"),
+            ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "a broken one"),
+            ("", "no certificate"),
+        ] {
+            let told = authority_in(pem).unwrap_err();
+            assert!(told.contains(why), "{told}");
+        }
     }
 
     #[test]

@@ -74,7 +74,12 @@ fn trust(under: &Path, arguments: &[&str]) -> Output {
 
 #[test]
 fn an_authority_is_trusted_and_no_longer_as_debian_and_fedora_do() {
-    let root = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let own = Authority::new();
+    own.issue("leaf.pem", &["a.test"]);
+    let root = fs::read_to_string(own.path("ca.pem")).unwrap();
+    let leaf = fs::read_to_string(own.path("leaf.pem")).unwrap();
+    let leaf = leaf.split("-----BEGIN PRIVATE KEY").next().unwrap();
+    let said = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
     for (program, directory) in [
         ("usr/sbin/update-ca-certificates", "usr/local/share/ca-certificates"),
         ("usr/bin/update-ca-trust", "etc/pki/ca-trust/source/anchors"),
@@ -82,7 +87,7 @@ fn an_authority_is_trusted_and_no_longer_as_debian_and_fedora_do() {
         let machine = tempfile::tempdir().unwrap();
         let under = machine.path();
         let file = under.join("root.pem");
-        fs::write(&file, root).unwrap();
+        fs::write(&file, &root).unwrap();
         let file = file.to_str().unwrap();
         let refused = trust(under, &[file]);
         assert!(!refused.status.success(), "neither is here");
@@ -90,19 +95,25 @@ fn an_authority_is_trusted_and_no_longer_as_debian_and_fedora_do() {
         fs::create_dir_all(program.parent().unwrap()).unwrap();
         write_script(&program, &format!("echo \"$@\" >> {}", under.join("called").display()));
         let done = trust(under, &[file]);
-        assert!(done.status.success(), "{done:?}");
+        assert!(done.status.success() && said(&done).contains(" trust it now."), "{done:?}");
         let place = under.join(directory).join("flyball-of-this-machine.crt");
         assert_eq!(fs::read_to_string(&place).unwrap(), root);
         assert_eq!(fs::metadata(&place).unwrap().mode() & 0o777, 0o644);
         for _ in 0..2 {
             let removed = trust(under, &["--remove"]);
-            assert!(removed.status.success(), "{removed:?}");
-            assert!(!place.exists());
+            assert!(removed.status.success() && !place.exists(), "{removed:?}");
+            assert!(said(&removed).contains(" trust it no longer."), "{removed:?}");
         }
         let called = fs::read_to_string(under.join("called")).unwrap();
         assert_eq!(called.lines().count(), 3, "{called}");
-        fs::write(under.join("root.pem"), "-----BEGIN PRIVATE KEY-----\n").unwrap();
-        assert!(!trust(under, &[file]).status.success() && !place.exists());
+        for (text, why) in
+            [("-----BEGIN PRIVATE KEY-----\n", "or holds more"), (leaf, "no authority")]
+        {
+            fs::write(file, text).unwrap();
+            let refused = trust(under, &[file]);
+            assert!(!refused.status.success() && !place.exists());
+            assert!(String::from_utf8_lossy(&refused.stderr).contains(why), "{refused:?}");
+        }
     }
 }
 
