@@ -32,7 +32,7 @@ use crate::agent::challenges::Challenges;
 use crate::agent::channel::{Channel, Gone};
 use crate::agent::entry::Entry;
 use crate::agent::fault::{Fault, asked};
-use crate::agent::https::{Https, finish};
+use crate::agent::https::Https;
 use crate::agent::ladder::Limiter;
 use crate::agent::lease::Lease;
 use crate::agent::order::Orders;
@@ -483,7 +483,7 @@ impl Agent {
                 is_unsupported = false;
                 continue;
             };
-            match finish(connection.account.renewal_info(&identifier)) {
+            match connection.https.finish(connection.account.renewal_info(&identifier)) {
                 Ok((info, after)) => {
                     let window = &info.suggested_window;
                     let seconds = |at: i64| u64::try_from(at).unwrap_or(0);
@@ -515,7 +515,7 @@ impl Agent {
         for authority in self.configuration.authorities.clone() {
             let revoked = self.connection(&authority, authority.url()).and_then(|known| {
                 let request = RevocationRequest { certificate: &certificate, reason: None };
-                Ok(asked(|| finish(known.account.revoke(&request)))?)
+                Ok(asked(|| known.https.finish(known.account.revoke(&request)))?)
             });
             match revoked {
                 Ok(()) => {

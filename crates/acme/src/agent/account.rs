@@ -8,7 +8,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::fault::{Fault, asked};
-use crate::agent::https::{Https, finish};
+use crate::agent::https::Https;
 use crate::agent::storage::{Shelf, Storage};
 use crate::configuration::External;
 
@@ -56,7 +56,7 @@ pub(crate) fn open(
     let directory = wanted.directory.to_owned();
     if let Some(Kept { key, id: Some(id), .. }) = &kept {
         let (key, id) = (pkcs8(key)?, id.clone());
-        return Ok(finish(builder(https).from_parts(id, key, directory))?);
+        return Ok(https.finish(builder(https).from_parts(id, key, directory))?);
     }
     let (account, key) = match wanted.external {
         Some(external) => make(wanted, Some(&bound(external)?), https)?,
@@ -97,12 +97,12 @@ fn register(wanted: &Wanted<'_>, key: String, https: &Https) -> Result<(Account,
     let registered = asked(|| {
         let der = pkcs8(&key).map_err(|fault| Error::Other(fault.why().to_owned().into()))?;
         let pair = (Key::from_pkcs8_der(der.clone_key())?, PrivateKeyDer::Pkcs8(der));
-        finish(builder(https).create_from_key(pair, wanted.directory.to_owned()))
+        https.finish(builder(https).create_from_key(pair, wanted.directory.to_owned()))
     });
     match (registered, wanted.email) {
         (Ok((account, _)), Some(email)) => {
             let contact = format!("mailto:{email}");
-            asked(|| finish(account.update_contacts(&[&contact])))?;
+            asked(|| https.finish(account.update_contacts(&[&contact])))?;
             Ok((account, key))
         }
         (Ok((account, _)), None) => Ok((account, key)),
@@ -125,7 +125,7 @@ fn make(
         only_return_existing: false,
     };
     let directory = wanted.directory.to_owned();
-    let create = || finish(builder(https).create(&new, directory.clone(), external));
+    let create = || https.finish(builder(https).create(&new, directory.clone(), external));
     let (account, credentials) = asked(create)?;
     let key = KeyPair::try_from(credentials.private_key()).map_err(here)?;
     Ok((account, key.serialize_pem()))

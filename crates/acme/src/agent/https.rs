@@ -2,13 +2,14 @@
 //! and size. Everything blocks, so that a future is done when it was polled once: no runtime is
 //! needed.
 
+use std::fmt::Display;
 use std::future::Future;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -47,6 +48,8 @@ pub(crate) struct Https {
     tls: Arc<ClientConfig>,
     /// Seconds for which the last answer asked to wait; 0 when it did not.
     retry_after: Arc<AtomicU64>,
+    /// Where the last request went: the library's errors do not say what they are about.
+    asked: Arc<Mutex<String>>,
 }
 
 impl Https {
@@ -61,12 +64,35 @@ impl Https {
             .map_err(|error| error.to_string())?
             .with_root_certificates(read_roots(roots)?)
             .with_no_client_auth();
-        Ok(Https { tls: Arc::new(config), retry_after: Arc::default() })
+        Ok(Https { tls: Arc::new(config), retry_after: Arc::default(), asked: Arc::default() })
     }
 
     /// For how many seconds the last answer asked to wait (RFC 9110, section 10.2.3).
     pub(crate) fn retry_after(&self) -> Option<u64> {
         Some(self.retry_after.load(Relaxed)).filter(|seconds| *seconds > 0)
+    }
+
+    /// What a future gives that asks by this client alone, which waits only by blocking.
+    ///
+    /// # Errors
+    /// When it fails, or waits in another way, which none does that is used here. An answer that
+    /// the library does not understand is told with its URL.
+    pub(crate) fn finish<T>(
+        &self,
+        future: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Err(Error::Json(why))) => Err(self.not_by_the_book(&why)),
+            Poll::Ready(Err(Error::InvalidUri(why))) => Err(self.not_by_the_book(&why)),
+            Poll::Ready(done) => done,
+            Poll::Pending => Err(Error::Str("an answer that was waited for")),
+        }
+    }
+
+    fn not_by_the_book(&self, why: &dyn Display) -> Error {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = format!("the authority's answer to {asked}");
+        Error::Other(format!("{of} is not what RFC 8555 says: {why}").into())
     }
 
     /// One request and its answer. Blocks.
@@ -101,6 +127,8 @@ impl HttpClient for Https {
             let mut body = BytesResponse::from(Response::new(body)).body;
             let body = body.into_bytes().await.map_err(Error::Other)?;
             let request = Request::from_parts(parts, ());
+            *client.asked.lock().unwrap_or_else(PoisonError::into_inner) =
+                request.uri().to_string();
             let (parts, body) = client
                 .exchange(&request, &body)
                 .and_then(has_usable_nonces)
@@ -128,17 +156,6 @@ fn has_usable_nonces(response: Response<Bytes>) -> io::Result<Response<Bytes>> {
     }
 }
 
-/// What a future gives that waits only by blocking.
-///
-/// # Errors
-/// When it waits in another way, which none does that is used here.
-pub(crate) fn finish<T>(future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(done) => done,
-        Poll::Pending => Err(Error::Str("an answer that was waited for")),
-    }
-}
-
 fn read_roots(file: Option<&Path>) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     let certificates: Vec<CertificateDer<'_>> = match file {
@@ -161,11 +178,12 @@ fn connect(to: (&str, u16), deadline: Instant) -> io::Result<TcpStream> {
     for address in addresses {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+            return Err(silent(REQUEST_MS_MAX));
         }
         match TcpStream::connect_timeout(&address, left.min(Duration::from_millis(CONNECT_MS_MAX)))
         {
             Ok(stream) => return Ok(stream),
+            Err(error) if is_silence(&error) => last = silent(CONNECT_MS_MAX),
             Err(error) => last = error,
         }
     }
@@ -181,23 +199,38 @@ struct Timed {
 impl Timed {
     fn left(&self) -> io::Result<Option<Duration>> {
         match self.deadline.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
+            Duration::ZERO => Err(silent(REQUEST_MS_MAX)),
             left => Ok(Some(left)),
         }
     }
 }
 
+/// Whether a call has ended because its time was over (socket(7): `EAGAIN` by `SO_RCVTIMEO`).
+fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// That a server was silent for so many milliseconds, in words.
+fn silent(for_ms: u64) -> io::Error {
+    let why = format!("did not answer within {} s", for_ms / 1_000);
+    io::Error::new(io::ErrorKind::TimedOut, why)
+}
+
+fn in_time<T>(done: io::Result<T>) -> io::Result<T> {
+    done.map_err(|error| if is_silence(&error) { silent(REQUEST_MS_MAX) } else { error })
+}
+
 impl Read for Timed {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(self.left()?)?;
-        self.stream.read(buffer)
+        in_time(self.stream.read(buffer))
     }
 }
 
 impl Write for Timed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.stream.set_write_timeout(self.left()?)?;
-        self.stream.write(bytes)
+        in_time(self.stream.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -329,15 +362,33 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_is_not_understood_is_told_with_its_url() {
+        let authority = flyball_tls::Authority::new(1_800_000_000).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let roots = dir.path().join("roots.pem");
+        std::fs::write(&roots, authority.root()).unwrap();
+        let https = Https::new(Some(&roots)).unwrap();
+        "https://ca.example/dir".clone_into(&mut https.asked.lock().unwrap());
+        let json = serde_json::from_str::<u8>("{}").unwrap_err();
+        let told = https.finish(async { Err::<(), _>(Error::Json(json)) }).unwrap_err().to_string();
+        let of = "the authority's answer to https://ca.example/dir is not what RFC 8555 says: ";
+        assert!(told.starts_with(of) && !told.contains("serialize"), "{told}");
+        let uri = "http://[".parse::<http::Uri>().unwrap_err();
+        let told =
+            https.finish(async { Err::<(), _>(Error::InvalidUri(uri)) }).unwrap_err().to_string();
+        assert!(told.starts_with(of), "{told}");
+    }
+
+    #[test]
     fn a_silent_authority_is_not_waited_for_longer_than_a_request_may_take() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let mut timed = Timed { stream, deadline: Instant::now() + Duration::from_millis(20) };
-        let mut first = || timed.read(&mut [0]).unwrap_err().kind();
-        assert!(matches!(first(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut));
+        // By the clock of the socket, then by our own.
+        assert_eq!(timed.read(&mut [0]).unwrap_err().to_string(), "did not answer within 60 s");
         while Instant::now() < timed.deadline {}
-        assert_eq!(timed.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::TimedOut);
-        assert_eq!(timed.write(&[0]).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(timed.read(&mut [0]).unwrap_err().to_string(), "did not answer within 60 s");
+        assert_eq!(timed.write(&[0]).unwrap_err().to_string(), "did not answer within 60 s");
     }
 
     #[test]

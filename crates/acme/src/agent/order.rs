@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::challenges::{Challenges, Proof, Standing};
 use crate::agent::fault::{Fault, asked, is};
-use crate::agent::https::{Https, finish};
+use crate::agent::https::Https;
 use crate::agent::ladder::Limiter;
 use crate::agent::lease::Lease;
 use crate::agent::pair::Pair;
@@ -121,7 +121,7 @@ impl Orders<'_> {
         underway: &mut Underway,
     ) -> Result<Order, Fault> {
         if let Some(url) = &underway.url {
-            match asked(|| finish(account.order(url.clone()))).map_err(Fault::from) {
+            match asked(|| self.https.finish(account.order(url.clone()))).map_err(Fault::from) {
                 // It has expired, or the authority has lost it.
                 Err(Fault::Refused(_)) => {}
                 Err(fault) => return Err(fault),
@@ -139,7 +139,7 @@ impl Orders<'_> {
                 wait => self.challenges.channel.pass(Duration::from_millis(wait))?,
             }
         }
-        let order = new_order(account, wanted)?;
+        let order = new_order((self.https, account), wanted)?;
         underway.url = Some(order.url().to_owned());
         self.storage.put(Shelf::Orders, wanted.stem, underway)?;
         Ok(order)
@@ -158,21 +158,21 @@ impl Orders<'_> {
                 OrderStatus::Pending => self.prove(order, wanted.kinds, &mut looks)?,
                 OrderStatus::Ready => {
                     let csr = request(wanted.names, &underway.key)?;
-                    asked(|| finish(order.finalize_csr(&csr)))?;
+                    asked(|| self.https.finish(order.finalize_csr(&csr)))?;
                     if order.state().status == OrderStatus::Ready {
                         looks.wait(self)?;
                     }
                 }
                 OrderStatus::Processing => {
                     looks.wait(self)?;
-                    asked(|| finish(order.refresh()).map(|_| ()))?;
+                    asked(|| self.https.finish(order.refresh()).map(|_| ()))?;
                 }
                 OrderStatus::Valid => {
-                    let chain = asked(|| finish(order.certificate()))?;
+                    let chain = asked(|| self.https.finish(order.certificate()))?;
                     let chain = chain.ok_or(Fault::Away("no certificate came".into()))?;
                     return check(Pair::of(&underway.key, &chain), wanted.names);
                 }
-                OrderStatus::Invalid => return Err(invalid(order)),
+                OrderStatus::Invalid => return Err(invalid(self.https, order)),
             }
         }
     }
@@ -183,7 +183,7 @@ impl Orders<'_> {
         let proved = self.stand(order, kinds, &mut standing).and_then(|()| {
             while order.state().status == OrderStatus::Pending {
                 looks.wait(self)?;
-                asked(|| finish(order.refresh()).map(|_| ()))?;
+                asked(|| self.https.finish(order.refresh()).map(|_| ()))?;
             }
             looks.next = LOOK_FIRST;
             Ok(())
@@ -202,7 +202,7 @@ impl Orders<'_> {
         let count = order.state().authorizations.len();
         let mut told = Vec::new();
         for at in 0..count {
-            if let Some((proof, is_pending)) = proof(order, at, kinds)? {
+            if let Some((proof, is_pending)) = proof(self.https, order, (at, kinds))? {
                 standing.push(self.challenges.set(&proof)?);
                 self.lease.keep(time::unix())?;
                 told.extend(is_pending.then_some((at, proof.kind)));
@@ -214,9 +214,9 @@ impl Orders<'_> {
         for (at, kind) in told {
             let ready = asked(|| {
                 let mut all = order.authorizations();
-                let mut authorization = nth(&mut all, at)?;
+                let mut authorization = nth(self.https, &mut all, at)?;
                 let challenge = authorization.challenge(library(kind));
-                finish(challenge.ok_or(Error::Str("a challenge"))?.set_ready())
+                self.https.finish(challenge.ok_or(Error::Str("a challenge"))?.set_ready())
             });
             ready.map_err(|error| match Fault::from(error) {
                 Fault::Refused(why) => Fault::NotShown(why),
@@ -259,7 +259,7 @@ fn identifier(name: &Name) -> Identifier {
 }
 
 /// A new order. The certificate that it replaces is named if the authority wants to know.
-fn new_order(account: &Account, wanted: &Wanted<'_>) -> Result<Order, Fault> {
+fn new_order((https, account): (&Https, &Account), wanted: &Wanted<'_>) -> Result<Order, Fault> {
     let identifiers: Vec<Identifier> = wanted.names.iter().map(identifier).collect();
     let ask = |replaces: Option<CertificateIdentifier<'static>>| {
         asked(|| {
@@ -270,7 +270,7 @@ fn new_order(account: &Account, wanted: &Wanted<'_>) -> Result<Order, Fault> {
             if let Some(replaces) = &replaces {
                 new = new.replaces(replaces.clone());
             }
-            finish(account.new_order(&new))
+            https.finish(account.new_order(&new))
         })
     };
     let replaces = wanted.held.and_then(Pair::identifier);
@@ -290,26 +290,31 @@ fn new_order(account: &Account, wanted: &Wanted<'_>) -> Result<Order, Fault> {
 
 /// The authorization of this place, which is asked for if it is not known yet.
 fn nth<'a>(
+    https: &Https,
     all: &'a mut instant_acme::Authorizations<'_>,
     at: usize,
 ) -> Result<instant_acme::AuthorizationHandle<'a>, Error> {
     // Those before are known already, and cost no request.
     for _ in 0..at {
-        skip(all)?;
+        skip(https, all)?;
     }
-    finish(async { all.next().await.ok_or(Error::Str("an authorization"))? })
+    https.finish(async { all.next().await.ok_or(Error::Str("an authorization"))? })
 }
 
-fn skip(all: &mut instant_acme::Authorizations<'_>) -> Result<(), Error> {
-    finish(async { all.next().await.ok_or(Error::Str("an authorization"))?.map(|_| ()) })
+fn skip(https: &Https, all: &mut instant_acme::Authorizations<'_>) -> Result<(), Error> {
+    https.finish(async { all.next().await.ok_or(Error::Str("an authorization"))?.map(|_| ()) })
 }
 
 /// What must be answered for one name, and whether the authority still waits to be told so; `None`
 /// when there is nothing to show.
-fn proof(order: &mut Order, at: usize, kinds: &[Kind]) -> Result<Option<(Proof, bool)>, Fault> {
+fn proof(
+    https: &Https,
+    order: &mut Order,
+    (at, kinds): (usize, &[Kind]),
+) -> Result<Option<(Proof, bool)>, Fault> {
     let found = asked(|| {
         let mut all = order.authorizations();
-        let mut authorization = nth(&mut all, at)?;
+        let mut authorization = nth(https, &mut all, at)?;
         if authorization.status != AuthorizationStatus::Pending {
             return Ok(None);
         }
@@ -380,14 +385,14 @@ fn check(pair: Result<Pair, String>, names: &[Name]) -> Result<Pair, Fault> {
 }
 
 /// Why an order is invalid: what the authority says of each name.
-fn invalid(order: &mut Order) -> Fault {
+fn invalid(https: &Https, order: &mut Order) -> Fault {
     let whole = order.state().error.as_ref().map(ToString::to_string);
     let mut why: Vec<String> = Vec::new();
     for at in 0..order.state().authorizations.len() {
         let told = asked(|| {
             let mut all = order.authorizations();
-            let mut authorization = nth(&mut all, at)?;
-            let state = finish(authorization.refresh())?;
+            let mut authorization = nth(https, &mut all, at)?;
+            let state = https.finish(authorization.refresh())?;
             let name = state.identifier().to_string();
             let errors = state.challenges.iter().filter_map(|challenge| challenge.error.as_ref());
             Ok(errors.map(|error| format!("{name}: {error}")).collect::<Vec<_>>())

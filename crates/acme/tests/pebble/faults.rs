@@ -262,6 +262,20 @@ fn an_authority_that_asks_for_time_gets_it() {
 }
 
 #[test]
+fn an_answer_that_is_not_what_the_protocol_says_is_told_with_its_url() {
+    let responder = Responder::start();
+    let Some(authority) = authority::start(&responder, Ways::default()) else { return };
+    let storage = tempfile::tempdir().unwrap();
+    let mut configuration = configuration(&authority, storage.path(), &[&["a.test"]]);
+    let url = directory_at(authority::busy_front(&authority, "200 OK"));
+    configuration["authorities"][0]["directory"] = json!(url);
+    let agent = Agent::start(&responder, &configuration);
+    let why = agent.status(|status| status.failures == 1).error.unwrap();
+    let of = format!("the authority's answer to {url} is not what RFC 8555 says: ");
+    assert!(why.contains(&of) && !why.contains("serialize"), "{why}");
+}
+
+#[test]
 fn of_two_agents_with_one_storage_one_orders() {
     let responder = Responder::start();
     let Some(authority) = authority::start(&responder, Ways::default()) else { return };
