@@ -32,13 +32,25 @@ pub struct ClientCertificate {
     pub fingerprint: String,
 }
 
+/// Whole names of fields that are claims, in lower case.
+const CLAIMS: [&[u8]; 3] = [b"https", b"client-cert", b"client-cert-chain"];
+
 /// Whether a field of this name says what only the server knows: that a request came over TLS, and
 /// by whose certificate. Programs and modules see none that a client has sent, since they may take
-/// it for the server's own: `HTTPS`, and what begins with `SSL-` or `SSL_`.
+/// it for the server's own: `HTTPS`, what begins with `SSL-`, and the fields by which one server
+/// tells the next of a client's certificate (RFC 9440, section 2). A `_` is as good as a `-`: in
+/// the names of variables both are the same.
 pub fn is_claim(name: &[u8]) -> bool {
-    let of_tls =
-        |name: &[u8]| name.eq_ignore_ascii_case(b"ssl-") || name.eq_ignore_ascii_case(b"ssl_");
-    name.eq_ignore_ascii_case(b"https") || name.get(..4).is_some_and(of_tls)
+    let is_same = |byte: &u8, known: &u8| match byte {
+        b'_' => *known == b'-',
+        byte => byte.to_ascii_lowercase() == *known,
+    };
+    let is = |name: &[u8], known: &[u8]| {
+        name.len() == known.len()
+            && name.iter().zip(known).all(|(byte, known)| is_same(byte, known))
+    };
+    name.get(..4).is_some_and(|start| is(start, b"ssl-"))
+        || CLAIMS.iter().any(|known| is(name, known))
 }
 
 #[cfg(test)]
@@ -50,7 +62,13 @@ mod tests {
         for name in ["HTTPS", "https", "SSL-Client-Verify", "ssl_client_s_dn", "SSL-Protocol"] {
             assert!(is_claim(name.as_bytes()), "{name}");
         }
-        for name in ["", "SSL", "SSLX", "X-SSL-Client-Verify", "HTTPS-Only", "Host"] {
+        for name in ["Client-Cert", "client-cert-CHAIN", "Client_Cert", "client-cert_chain"] {
+            assert!(is_claim(name.as_bytes()), "{name}");
+        }
+        for name in ["", "SSL", "SSLX", "X-SSL-Client-Verify", "HTTPS-Only", "Host", "Client"] {
+            assert!(!is_claim(name.as_bytes()), "{name}");
+        }
+        for name in ["Client-Certs", "Client-Cert-", "X-Client-Cert", "Client.Cert"] {
             assert!(!is_claim(name.as_bytes()), "{name}");
         }
     }

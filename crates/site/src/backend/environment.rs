@@ -435,7 +435,13 @@ mod tests {
         for name in ["LD_PRELOAD", "PATH", "BASH_ENV", "HTTP_PROXY", "http_proxy", "HTTP_x", ""] {
             assert!(!is_of_request(name.as_bytes()), "{name}");
         }
-        for name in ["HTTP_HTTPS", "HTTP_SSL_CLIENT_VERIFY", "HTTP_SSL_PROTOCOL"] {
+        for name in [
+            "HTTP_HTTPS",
+            "HTTP_SSL_CLIENT_VERIFY",
+            "HTTP_SSL_PROTOCOL",
+            "HTTP_CLIENT_CERT",
+            "HTTP_CLIENT_CERT_CHAIN",
+        ] {
             assert!(!is_of_request(name.as_bytes()), "{name}");
         }
     }
@@ -446,8 +452,11 @@ mod tests {
                       X_Forwarded_For: 1\r\nConnection: close\r\nProxy-Authorization: b\r\n\
                       HTTPS: on\r\nSSL-Client-Verify: SUCCESS\r\nssl-client-s-dn: CN=a\r\n\
                       SSL_CLIENT_VERIFY: SUCCESS\r\nSSL-Protocol: TLSv1.3\r\n\
+                      Client-Cert: :MA==:\r\nClient-Cert-Chain: :MA==:\r\n\
                       X-Ok: yes\r\n\r\n");
-        assert!(!all.iter().any(|(name, _)| name.contains("SSL_") || name.contains("HTTPS")));
+        let is_claim =
+            |name: &str| ["SSL_", "HTTPS", "CLIENT_CERT"].iter().any(|claim| name.contains(claim));
+        assert!(!all.iter().any(|(name, _)| is_claim(name)), "{all:?}");
         assert_eq!(value(&all, "HTTP_PROXY"), None);
         assert_eq!(value(&all, "HTTP_X_FORWARDED_FOR"), None);
         assert_eq!(value(&all, "HTTP_CONNECTION"), None);

@@ -156,6 +156,7 @@ mod tests {
     fn a_module_sees_no_field_that_says_what_the_server_alone_knows() {
         const TEXT: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nHTTPS: on\r\nX-One: 1\r\n\
                               SSL-Client-Verify: SUCCESS\r\nSSL_CLIENT_S_DN: CN=a\r\n\
+                              Client-Cert: :MA==:\r\nClient-Cert-Chain: :MA==:\r\n\
                               X-Two: 2\r\n\r\n";
         let mut head = Head::default();
         parse_head(TEXT, &Limits::default(), &mut head).unwrap();
@@ -163,7 +164,7 @@ mod tests {
         let request = head.request(TEXT);
         let caller = Caller { request, path: b"/", at: 1, name: "a" };
         let called = Called { caller, body: &mut body, draft: &mut draft, id: &mut id };
-        for name in ["HTTPS", "ssl-client-verify", "SSL_CLIENT_S_DN"] {
+        for name in ["HTTPS", "ssl-client-verify", "SSL_CLIENT_S_DN", "client-cert"] {
             assert_eq!(called.field(name.as_bytes()), None, "{name}");
         }
         let all: Vec<_> = (0..).map_while(|at| called.field_at(at)).collect();

@@ -1,10 +1,11 @@
 //! Certificates of clients: whose are let in, and which are revoked.
 
 use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
-use flyball_testkit::Server;
 use flyball_testkit::wait::until;
+use flyball_testkit::{Server, skip};
 
 use crate::common::https::Authority;
 
@@ -39,6 +40,45 @@ fn lets_in(authority: &Authority, server: &Server) -> bool {
     let (said, output) = authority.curl(server, "a.test", &["-E", &client]);
     assert!(said == "over TLS\n200" || !output.status.success(), "{said}: {output:?}");
     output.status.success()
+}
+
+/// As the handbooks of years ago have it: without extensions openssl makes version 1.
+#[test]
+fn a_client_whose_certificate_has_no_extensions_is_refused() {
+    let authority = Authority::new();
+    authority.issue("a.pem", &["a.test"]);
+    let at = |name: &str| authority.path(name).display().to_string();
+    let openssl = |arguments: &[&str]| {
+        let output = Command::new("openssl").args(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
+    let (own, own_key) = (at("own.pem"), at("own.key"));
+    let made = ["req", "-x509", "-subj", "/CN=ours", "-keyout", &own_key, "-out", &own];
+    openssl(&[&made[..], &key].concat());
+    let (client, client_key, request) = (at("client.pem"), at("client.key"), at("client.csr"));
+    let asked = ["req", "-new", "-subj", "/CN=someone", "-keyout", &client_key, "-out", &request];
+    openssl(&[&asked[..], &key].concat());
+    authority.write("extensions", "extendedKeyUsage = clientAuth\n", 0o600);
+    let server = authority.start(&authority.site(
+        "\"a.test\"",
+        "a.pem",
+        &format!("tls.client-ca = {own:?}"),
+    ));
+    let extensions = at("extensions");
+    for (more, version) in [(vec![], "Version: 1"), (vec!["-extfile", &extensions], "Version: 3")] {
+        let sign = ["x509", "-req", "-in", &request, "-CA", &own, "-CAkey", &own_key];
+        let out = ["-CAcreateserial", "-out", &client];
+        openssl(&[&sign[..], &out, &more].concat());
+        if !openssl(&["x509", "-noout", "-text", "-in", &client]).contains(version) {
+            return skip("this openssl makes no certificate of version 1");
+        }
+        let shown = ["-E", &client, "--key", &client_key];
+        let (said, output) = authority.curl(&server, "a.test", &shown);
+        assert_eq!(output.status.success(), version == "Version: 3", "{said}: {output:?}");
+    }
+    server.assert_sound();
 }
 
 #[test]
