@@ -379,6 +379,8 @@ impl Default for StageSettings {
 /// How a server is run and controlled.
 #[derive(Clone, Debug)]
 pub struct RunningSettings {
+    /// The configuration file, if there is one: its absolute path.
+    pub file: Option<PathBuf>,
     /// When set, a taken port is passed over for the next free one, at most this many times.
     pub port_tries: u16,
     /// Where the process id of the master is written.
@@ -401,6 +403,7 @@ pub struct RunningSettings {
 impl Default for RunningSettings {
     fn default() -> RunningSettings {
         RunningSettings {
+            file: None,
             port_tries: 0,
             pid_file: None,
             admin_mode: 0o600,

@@ -1,6 +1,8 @@
 //! What is not as it was asked for, and does not keep a server from running: told when it starts,
 //! and by `flyball check`.
 
+use std::path::Path;
+
 use flyball_arch::descriptors::connections_that_fit;
 use flyball_arch::settings::{AccessLog, AdminAddress, SendMode, Settings};
 use flyball_arch::{Architecture, registry};
@@ -105,7 +107,7 @@ fn idle_of_sites(settings: &Settings) -> Vec<String> {
 /// What gives a meaning to settings of TLS.
 const SECURE: &str = "an address in `listen` that has https:// before it";
 
-/// Files that the server writes where clients get them.
+/// Files that the server writes, and the one that it is configured by, where clients get them.
 fn shown(settings: &Settings, sites: &Sites) -> Vec<String> {
     let log = |log: &AccessLog| match log {
         AccessLog::File(path) => Some(path.clone()),
@@ -118,11 +120,15 @@ fn shown(settings: &Settings, sites: &Sites) -> Vec<String> {
         ("pid-file", settings.running.pid_file.clone()),
         ("spool.directory", spooled),
     ];
-    let told = written.into_iter().filter_map(|(key, file)| {
-        let url = sites.shows(&file?)?;
-        Some(settings.blame(key, format!("it lies beneath a root, and clients get it at {url}")))
-    });
-    told.collect()
+    let lies = |file: &Path| {
+        let url = sites.shows(file)?;
+        Some(format!("it lies beneath a root, and clients get it at {url}"))
+    };
+    let told =
+        written.into_iter().filter_map(|(key, file)| Some(settings.blame(key, lies(&file?)?)));
+    let own = settings.running.file.as_deref();
+    let own = own.and_then(|file| Some(format!("{}: {}", file.display(), lies(file)?)));
+    told.chain(own).collect()
 }
 
 /// What the kernel gives less of than was asked for.

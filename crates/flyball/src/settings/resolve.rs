@@ -79,6 +79,7 @@ pub fn resolve_in(
     settings.given = origins.keys.iter().map(|(key, origin)| (*key, origin.lead(key))).collect();
     resolver.together(&settings, &origins);
     settings.sandbox.by_file |= typed.file.is_some();
+    settings.running.file = typed.file.as_deref().map(absolute);
     resolver.user(&settings, &origins);
     settings.sites = resolver.sites(typed, &settings);
     if resolver.errors.is_empty() {

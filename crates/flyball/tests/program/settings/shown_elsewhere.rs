@@ -102,4 +102,14 @@ fn what_is_the_servers_own_or_for_programs_to_send_is_told_where_clients_get_it(
             assert!(!told.iter().any(|line| line.contains("beneath a root")), "{told:?}");
         }
     }
+    // The file of settings itself.
+    let around = of("[[site]]\nroot = \"HERE\"\n");
+    has(
+        &around,
+        &["HERE/flyball.toml: it lies beneath a root, and clients get it at /flyball.toml"],
+    );
+    assert_eq!(
+        of("[[site]]\nroot = \"HERE\"\n[[site.return]]\npath = \"/flyball.toml\"\nstatus = 404\n"),
+        [""; 0]
+    );
 }

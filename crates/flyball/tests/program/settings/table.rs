@@ -112,6 +112,7 @@ fn different_ring() -> RingSettings {
 
 fn different_running() -> RunningSettings {
     RunningSettings {
+        file: None,    // which is read
         port_tries: 0, // follows from `listen`
         pid_file: Some("other".into()),
         admin_mode: 0o660,
@@ -622,6 +623,7 @@ fn the_example_file_shows_the_defaults() {
     assert!(settings.given.contains_key("listen"));
     settings.given.clear();
     assert!(std::mem::take(&mut settings.sandbox.by_file));
+    assert!(settings.running.file.take().is_some_and(|file| file.is_absolute()));
     assert!(std::mem::take(&mut settings.tls.acme.is_written));
     // They follow from the environment.
     settings.tls.acme.storage.clear();
