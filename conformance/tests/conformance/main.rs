@@ -299,6 +299,7 @@ for_each_architecture! {
         ],
         reloads: [
             a_reload_finishes_what_is_under_way_and_sessions_are_resumed,
+            who_is_idle_at_the_end_of_drain_is_told_that_nothing_follows,
         ],
     ]
 }

@@ -11,6 +11,21 @@ const NARROW_BYTES: usize = 128 * 1024;
 /// What is taken of it before another generation begins.
 const BEFORE_BYTES: usize = 100_000;
 
+/// Nothing follows for those who have nothing under way, and over TLS that is said: a client does
+/// not have to ask itself whether anything was cut.
+pub(crate) fn who_is_idle_at_the_end_of_drain_is_told_that_nothing_follows(mount: &Mount) {
+    let server = mount.start("workers = 1\ndrain = \"300ms\"\n");
+    let mut idle = server.connect();
+    assert_eq!(idle.ask(get("/hello.txt")).text(), "hello, world\n");
+    let mut head = server.connect();
+    assert_eq!(head.ask(get("/hello.txt")).status(), 200);
+    server.reload();
+    head.send("GET /hello.txt HTTP/1.1\r\nHo");
+    idle.expect_closed();
+    head.expect_closed();
+    server.assert_sound();
+}
+
 pub(crate) fn a_reload_finishes_what_is_under_way_and_sessions_are_resumed(mount: &Mount) {
     let server = mount.start("");
     let visitor = Visitor::new();

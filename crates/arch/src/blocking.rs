@@ -455,6 +455,7 @@ impl<'a> Thread<'a> {
             looked = false;
             if is_over {
                 self.crew.unfinished.fetch_add(1, Relaxed);
+                line.connection.cut_off();
                 break CloseReason::Draining;
             }
             if is_late {

@@ -27,7 +27,7 @@ use crate::links::Links;
 use crate::settings::AcceptLimit;
 use crate::slots::{Slots, Token};
 use crate::timers::Timers;
-use crate::transmit::{reset_if_cut_short, take_leave};
+use crate::transmit::{cut_off, take_leave};
 use crate::worker::{Order, Report, Worker};
 
 use connection::{Slot, turn, watch};
@@ -237,7 +237,7 @@ impl Phases {
 
     /// What the worker says when it is done.
     pub fn report(mut self) -> Report {
-        self.slots.values().for_each(|slot| reset_if_cut_short(&slot.socket, &slot.connection));
+        self.slots.values_mut().for_each(|slot| cut_off(&slot.socket, &mut slot.connection));
         self.desk.publish();
         self.desk.publish_states(std::iter::empty());
         Report { unfinished: self.slots.len() }

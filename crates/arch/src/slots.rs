@@ -122,6 +122,12 @@ impl<T> Slots<T> {
         self.chunks.iter().flat_map(|chunk| chunk.iter()).filter_map(|slot| slot.value.as_ref())
     }
 
+    /// The same, to be changed.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        let all = self.chunks.iter_mut().flat_map(|chunk| chunk.iter_mut());
+        all.filter_map(|slot| slot.value.as_mut())
+    }
+
     /// Every token in use.
     pub fn tokens(&self) -> Vec<Token> {
         (0..self.chunks.len() * CHUNK).filter_map(|index| self.token_at(index)).collect()

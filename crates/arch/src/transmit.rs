@@ -217,9 +217,16 @@ fn after(
     }
 }
 
-/// To be called before a socket is closed whose connection is not over: where an orderly end would
-/// pass for the end of a body that was cut short, which only HTTP/1.0 has, closing resets it.
-pub fn reset_if_cut_short(socket: impl AsFd, connection: &Connection) {
+/// To be called before the socket of a connection is closed that is not over when the time of
+/// `drain` is.
+pub fn cut_off(socket: impl AsFd, connection: &mut Connection) {
+    connection.cut_off();
+    take_leave(socket, connection);
+}
+
+/// Where an orderly end would pass for the end of a body that was cut short, which only HTTP/1.0
+/// has, closing resets it.
+fn reset_if_cut_short(socket: impl AsFd, connection: &Connection) {
     if connection.is_cut_short() {
         // It fails only when the connection has gone.
         let _ = net::reset_on_close(socket);

@@ -107,6 +107,7 @@ impl Line {
         let mut done = None;
         loop {
             if here.ends() {
+                self.connection.cut_off();
                 return CloseReason::Draining;
             }
             let (turn, errand) = self.turn(done.take(), here);

@@ -353,13 +353,25 @@ impl Connection {
 
     /// The client closes its side.
     pub(super) fn ended(&mut self, cx: &Context) {
-        let is_between = matches!(self.conn.state(), State::Idle | State::Head);
+        let is_between = self.is_between();
         if let Some(tls) = &mut self.tls {
             // Who only closes its socket reads nothing more, as far as is known.
             tls.ends_between |= tls.says_end && is_between;
             tls.is_left = true;
         }
         self.conn.eof(&cx.now);
+    }
+
+    /// Whether nothing is under way but the head of a request that has begun.
+    fn is_between(&self) -> bool {
+        matches!(self.conn.state(), State::Idle | State::Head)
+    }
+
+    /// The time of `drain` is over, and so is it: in order, if nothing was under way.
+    pub fn cut_off(&mut self) {
+        if self.is_between() {
+            self.abort(CloseReason::Draining);
+        }
     }
 
     /// What is sent once, without waiting, before its socket is closed: the notice that nothing

@@ -22,7 +22,7 @@ use crate::pool::BlockingPool;
 use crate::room::{self, Yields};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
-use crate::transmit::{reset_if_cut_short, take_leave};
+use crate::transmit::{cut_off, take_leave};
 use crate::worker::Worker;
 
 /// Submissions that are handed over together.
@@ -439,8 +439,8 @@ impl Requests {
 
     /// The process ends: so do the connections that it still has, in the way that tells their
     /// clients whether an answer is whole.
-    pub(crate) fn leave(&self) {
-        self.slots.values().for_each(|slot| reset_if_cut_short(&*slot.socket, &slot.connection));
+    pub(crate) fn leave(&mut self) {
+        self.slots.values_mut().for_each(|slot| cut_off(&*slot.socket, &mut slot.connection));
     }
 
     fn close(

@@ -395,6 +395,6 @@ impl Loop {
     fn report(mut self) -> Report {
         self.desk.publish();
         self.desk.publish_states(std::iter::empty());
-        Report { unfinished: self.operations.leave(self.slots.values()) }
+        Report { unfinished: self.operations.leave(&mut self.slots) }
     }
 }

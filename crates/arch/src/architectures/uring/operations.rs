@@ -22,7 +22,7 @@ use crate::kernel::uring::{
 use crate::links::Operated;
 use crate::pool::BlockingPool;
 use crate::settings::CompletionOrder;
-use crate::slots::{FIRST_RESERVED, Token};
+use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::transmit::{Sent, gather_max, goes_by_reference, transmit_reference};
 use crate::worker::Worker;
 
@@ -536,17 +536,18 @@ impl Operations {
 
     /// The process ends: so do the connections that it still has, in the way that tells their
     /// clients whether an answer is whole. How many they are.
-    pub(crate) fn leave<'a>(&mut self, slots: impl Iterator<Item = &'a Slot>) -> usize {
-        let mut count = 0;
-        for slot in slots {
-            count += 1;
+    pub(crate) fn leave(&mut self, slots: &mut Slots<Slot>) -> usize {
+        for token in slots.tokens() {
+            let Some(slot) = slots.find(token) else { continue };
+            slot.connection.cut_off();
+            self.say_last_words(slot, token);
             if !slot.ending.closed && slot.connection.is_cut_short() {
                 self.ring.reset_on_close(&slot.socket);
             }
         }
         // It fails only when the ring has failed, which was said.
         let _ = self.ring.submit();
-        count
+        slots.len()
     }
 
     /// Closes the socket of a connection that is over.

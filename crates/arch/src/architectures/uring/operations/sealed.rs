@@ -44,9 +44,17 @@ impl Operations {
         }
     }
 
-    /// A connection is over: what TLS has to say of the end is said, as far as there is room for
-    /// it, and what is under way ends soon.
+    /// A connection is over: what TLS has to say of the end is said, and what is under way ends
+    /// soon.
     pub(crate) fn take_leave(&mut self, slot: &mut Slot, token: Token) {
+        self.say_last_words(slot, token);
+        if slot.is_busy() {
+            self.interrupt(slot, token);
+        }
+    }
+
+    /// What TLS has to say of the end is said, as far as there is room for it.
+    pub(super) fn say_last_words(&mut self, slot: &mut Slot, token: Token) {
         let is_open = !slot.output.sending && !slot.ending.closed;
         let words = if is_open { slot.connection.last_words() } else { Vec::new() };
         match slot.socket.plain() {
@@ -60,9 +68,6 @@ impl Operations {
                 (slot.output.sending, slot.ending.says_end) = (true, true);
                 self.ring.send(&slot.socket, outgoing, token.bits(), Then::Nothing);
             }
-        }
-        if slot.is_busy() {
-            self.interrupt(slot, token);
         }
     }
 }

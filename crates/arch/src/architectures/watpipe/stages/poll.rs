@@ -20,7 +20,7 @@ use crate::links::{Held, LINK, Link};
 use crate::room::Yields;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
-use crate::transmit::reset_if_cut_short;
+use crate::transmit::cut_off;
 use crate::worker::Order;
 
 /// The token of what wakes the thread.
@@ -108,8 +108,8 @@ impl PollStage {
     /// The process ends: so do the connections that wait, in the way that tells their clients
     /// whether an answer is whole.
     pub(crate) fn leave(&self) {
-        let room = self.lock();
-        room.waiting.values().for_each(|one| reset_if_cut_short(&one.socket, &one.connection));
+        let mut room = self.lock();
+        room.waiting.values_mut().for_each(|one| cut_off(&one.socket, &mut one.connection));
     }
 
     /// Lets a connection wait for `interest` and for its deadline. Gives it back when there is an
