@@ -239,8 +239,8 @@ impl Connection {
             if wants.shut {
                 self.says_end(cx);
             }
-            let is_over = wants.close.is_some() || wants.shut || self.is_failing();
-            if is_over || self.warming || self.ahead.is_fetching || self.is_apart() {
+            let is_over = wants.close.is_some() || wants.shut;
+            if is_over || self.warming || self.ahead.is_fetching || self.is_stopped() {
                 return wants;
             }
             if !(wants.recv && self.unseen) && self.open(cx) {

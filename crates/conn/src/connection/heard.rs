@@ -69,11 +69,12 @@ impl Connection {
 
     /// Whether its client's end was heard while a backend works for it.
     pub(super) fn has_heard_the_end(&self) -> bool {
+        if !self.tls.as_deref().is_some_and(|tls| tls.is_left) {
+            return false;
+        }
         let wants = self.conn.wants();
         let is_wanted = wants.read || wants.write || wants.close.is_some() || wants.shut;
-        self.tls.as_deref().is_some_and(|tls| tls.is_left)
-            && !is_wanted
-            && self.link_watched().is_some()
+        !is_wanted && self.link_watched().is_some()
     }
 
     /// The client left while the backend worked: what it says is not wanted any more.

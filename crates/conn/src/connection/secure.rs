@@ -114,6 +114,9 @@ impl Connection {
 
     /// Whether the protocol has something to say, or what is sealed has not left.
     pub(super) fn has_wire(&self) -> bool {
+        if self.tls.is_none() {
+            return false;
+        }
         let secure = self.buffers.as_ref().and_then(|buffers| buffers.secure.as_ref());
         secure.is_some_and(|secure| !secure.wire.is_empty())
     }
@@ -121,6 +124,12 @@ impl Connection {
     /// Whether it ends as soon as its last words have left.
     pub(super) fn is_failing(&self) -> bool {
         self.tls.as_deref().is_some_and(|tls| tls.failing.is_some())
+    }
+
+    /// Whether nothing goes on before that has ended: its last words, or a step of its handshake
+    /// that is taken elsewhere.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.tls.as_deref().is_some_and(|tls| tls.failing.is_some() || tls.apart.is_some())
     }
 
     /// Opens what is whole; true when that has changed anything.
