@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 mod executables;
 mod failures;
+mod full;
 mod neighbours;
 mod options;
 mod timed;
@@ -17,10 +18,11 @@ mod times;
 
 use options::{Options, What};
 
-/// The steps, of which the first is the README's command. All of them run, so that one report names
-/// every failure.
-const STEPS: &[(&str, &[&str])] = &[
-    ("fast", &["test", "--workspace", "--no-fail-fast"]),
+/// The README's command, which is the first step.
+const FAST: &[&str] = &["test", "--workspace", "--no-fail-fast"];
+
+/// What is looked at beside the full tier, in the time that its tests leave.
+const CHECKS: &[(&str, &[&str])] = &[
     ("fmt", &["fmt", "--all", "--check"]),
     ("clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     ("server", &with("")),
@@ -28,18 +30,16 @@ const STEPS: &[(&str, &[&str])] = &[
     ("load", &with("load")),
     ("lab", &with("lab")),
     ("tune", &with("tune")),
-    ("full", &FULL),
 ];
+
+/// How nice the checks are to the tests beside them.
+const NICE: &str = "10";
 
 /// Checks the program with the commands of a server and those of this feature, and no others.
 const fn with(feature: &str) -> [&str; 8] {
     let only = "--no-default-features";
     ["clippy", "--package=flyball", only, "--features", feature, "--", "-D", "warnings"]
 }
-
-/// The tests that the fast tier leaves out. Documentation has none of them.
-const FULL: [&str; 8] =
-    ["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests", "--", "--ignored"];
 
 /// Does what the arguments after `ci` say. Fails when anything failed.
 pub fn main(arguments: &[String]) -> ExitCode {
@@ -70,18 +70,23 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Runs every step, then prints the tests that failed and a line for each step with its time.
-/// Whether all passed.
+/// Runs every step, so that one report names every failure, then prints the tests that failed and a
+/// line for each step with its time. Whether all passed.
 fn steps(root: &Path) -> bool {
-    let results: Vec<StepResult> =
-        STEPS.iter().map(|(name, arguments)| run(root, name, arguments)).collect();
+    let mut results = vec![step("fast", || told(&mut tests(root)))];
+    std::thread::scope(|scope| {
+        let full = scope.spawn(|| step("full", || full::run(root)));
+        results.extend(CHECKS.iter().map(|(name, check)| step(name, || checked(root, check))));
+        results.extend(full.join());
+    });
     for result in results.iter().filter(|result| !result.failures.is_empty()) {
         println!("ci: {} once more:\n{}", result.name, result.failures.join("\n"));
     }
     for result in &results {
         println!("ci: {result}");
     }
-    results.iter().all(|result| result.passed)
+    let has_all = results.len() == CHECKS.len() + 2;
+    has_all && results.iter().all(|result| result.passed)
 }
 
 struct StepResult {
@@ -99,28 +104,52 @@ impl std::fmt::Display for StepResult {
     }
 }
 
-fn run(root: &Path, name: &'static str, arguments: &[&str]) -> StepResult {
-    println!("ci: cargo {}", arguments.join(" "));
+fn step(
+    name: &'static str,
+    run: impl FnOnce() -> Result<(bool, Vec<String>), String>,
+) -> StepResult {
     let start = Instant::now();
-    let mut cargo = crate::cargo(root);
-    // The tests' own build has made the program when the first of them runs: another build of it
-    // alone may choose other features of what it depends on, and take minutes.
-    let program = executables::program(root);
-    cargo.args(arguments).env("FLYBALL_BIN", program).stdout(Stdio::piped());
-    let (passed, failures) = told(&mut cargo).unwrap_or_else(|error| {
-        eprintln!("ci: cannot run cargo: {error}");
+    let (passed, failures) = run().unwrap_or_else(|why| {
+        eprintln!("ci: {name}: {why}");
         (false, Vec::new())
     });
     StepResult { name, passed, took: start.elapsed(), failures }
 }
 
+/// The fast tier.
+fn tests(root: &Path) -> Command {
+    let mut cargo = crate::cargo(root);
+    // The tests' own build has made the program when the first of them runs: another build of it
+    // alone may choose other features of what it depends on, and take minutes.
+    cargo.args(FAST).env("FLYBALL_BIN", executables::program(root));
+    cargo
+}
+
 /// Runs a command to its end and passes on what it prints. Whether it succeeded, and what it says
 /// of tests that failed.
-fn told(command: &mut Command) -> std::io::Result<(bool, Vec<String>)> {
-    let mut child = command.spawn()?;
-    let failures = match child.stdout.take() {
-        Some(stdout) => failures::tee(BufReader::new(stdout), std::io::stdout().lock())?,
-        None => Vec::new(),
+fn told(command: &mut Command) -> Result<(bool, Vec<String>), String> {
+    let mut told = || {
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let failures = match child.stdout.take() {
+            Some(stdout) => failures::tee(BufReader::new(stdout), std::io::stdout().lock())?,
+            None => Vec::new(),
+        };
+        Ok((child.wait()?.success(), failures))
     };
-    Ok((child.wait()?.success(), failures))
+    told().map_err(|error: std::io::Error| format!("cannot run cargo: {error}"))
+}
+
+/// Runs a check, which gives way to what else runs. What it says is printed when it fails, in one
+/// piece.
+fn checked(root: &Path, check: &[&str]) -> Result<(bool, Vec<String>), String> {
+    let cargo = crate::cargo(root);
+    let mut nice = Command::new("nice");
+    nice.args(["-n", NICE]).arg(cargo.get_program()).args(check).current_dir(root);
+    let output = nice.output().map_err(|error| format!("cannot run nice: {error}"))?;
+    let passed = output.status.success();
+    if !passed {
+        let said = [output.stdout, output.stderr].concat();
+        println!("ci: cargo {}\n{}", check.join(" "), String::from_utf8_lossy(&said));
+    }
+    Ok((passed, Vec::new()))
 }

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::failures;
+
 /// One executable of tests.
 pub(super) struct Executable {
     /// Package and target, such as `flyball program`.
@@ -17,10 +19,12 @@ pub(super) struct Executable {
     program: PathBuf,
 }
 
-/// What became of a run.
+/// How a run ended.
 pub(super) struct Ran {
     pub(super) took: Duration,
     pub(super) passed: bool,
+    /// What libtest says of tests that failed, by lines.
+    pub(super) failures: Vec<String>,
     /// The time of each test that says it, in seconds.
     pub(super) tests: BTreeMap<String, f64>,
     /// The names of tests that failed.
@@ -85,7 +89,8 @@ impl Executable {
         }
         let tests = text.lines().filter_map(time_of).collect();
         let failed = text.lines().filter_map(failure_of).map(str::to_owned).collect();
-        Ok(Ran { took: start.elapsed(), passed, tests, failed })
+        let failures = failures::kept(&text);
+        Ok(Ran { took: start.elapsed(), passed, failures, tests, failed })
     }
 
     /// The names of its tests.

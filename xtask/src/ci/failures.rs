@@ -30,6 +30,11 @@ pub(super) fn tee(lines: impl BufRead, mut to: impl Write) -> std::io::Result<Ve
     Ok(kept)
 }
 
+/// The lines of a text that tell of failures.
+pub(super) fn kept(text: &str) -> Vec<String> {
+    tee(text.as_bytes(), std::io::sink()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

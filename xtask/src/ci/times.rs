@@ -1,5 +1,6 @@
 //! `cargo xtask ci --times`: where the minutes go, written to the table of CONTRIBUTING.md.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -50,6 +51,20 @@ pub(super) fn main(root: &Path) -> Result<bool, String> {
     let text = replaced(&text, &table(build, rows, &tests))?;
     std::fs::write(path, text).map_err(|error| error.to_string())?;
     Ok(passed)
+}
+
+/// How many seconds each executable took in the full tier when the table was made.
+pub(super) fn of_full_tier(root: &Path) -> BTreeMap<String, u64> {
+    let text = std::fs::read_to_string(root.join(DOCUMENT)).unwrap_or_default();
+    let table = text.split_once(BEGIN).and_then(|(_, rest)| rest.split_once(END));
+    table.map(|(table, _)| table.lines().filter_map(row).collect()).unwrap_or_default()
+}
+
+/// The name and the seconds in the full tier in a row of the table.
+fn row(line: &str) -> Option<(String, u64)> {
+    let mut cells = line.strip_prefix("| ")?.split(" | ");
+    let name = cells.next()?.to_owned();
+    Some((name, cells.nth(1)?.trim_end_matches(" |").parse().ok()?))
 }
 
 /// The table as Markdown.
@@ -108,6 +123,15 @@ mod tests {
              | c | 10 | 20 |\n| b | 3 | 0 |\n| 2 others | 2 | 1 |\n| all tests | 15 | 21 |\n\n\
              | slowest tests | tier | seconds |\n| --- | --- | --- |\n| `a::slow` | full | 7 |\n"
         );
+    }
+
+    #[test]
+    fn the_times_of_the_full_tier_are_read_from_the_table() {
+        let row = |line| super::row(line).map(|(name, seconds)| (name.to_owned(), seconds));
+        assert_eq!(row("| null lab | 0 | 71 |"), Some(("null lab".to_owned(), 71)));
+        assert_eq!(row("| build | 277 | |"), None);
+        assert_eq!(row("| `a::slow` | full | 7 |"), Some(("`a::slow`".to_owned(), 7)));
+        assert!(of_full_tier(&crate::root()).contains_key("null lab"));
     }
 
     #[test]
