@@ -48,6 +48,20 @@ fn without_date(line: &str) -> String {
     format!("{before}DATE{after}")
 }
 
+/// What it asked for before may still be read: rules and logs go by its address all the same.
+pub(crate) fn who_has_reset_its_connection_keeps_its_address(mount: &Mount) {
+    let logged = Logged::start(mount, "");
+    for _ in 0..100 {
+        let mut client = logged.connect();
+        client.send(get("/hello.txt"));
+        client.reset();
+    }
+    assert_eq!(logged.connect().ask(get("/hello.txt")).status(), 200);
+    let lines = logged.lines();
+    let is_known = |line: &String| line.starts_with("127.0.0.1 ");
+    assert!(!lines.is_empty() && lines.iter().all(is_known), "{lines:#?}");
+}
+
 pub(crate) fn every_request_has_exactly_its_line(mount: &Mount) {
     let logged = Logged::start(mount, "");
     let mut client = logged.connect();

@@ -277,6 +277,7 @@ for_each_architecture! {
             switches_for_measurements_do_not_change_an_answer,
         ],
         access_log: [
+            who_has_reset_its_connection_keeps_its_address,
             every_request_has_exactly_its_line,
             fields_are_chosen_and_hostile_bytes_break_no_line,
             what_is_pipelined_is_logged_once_each,

@@ -12,6 +12,7 @@ use flyball_arch::share::{Share, cpu_of_worker};
 use flyball_arch::worker::BLOCKING_TICK_MS;
 use flyball_arch::{Architecture, Listener};
 use flyball_sys::net::{self, Address, Endpoint, ListenOptions};
+use flyball_sys::node::Node;
 use flyball_sys::sandbox::Identity;
 
 use crate::tls::Tls;
@@ -21,6 +22,10 @@ const DEFER_ACCEPT_S: u32 = 5;
 
 /// Longest wait for the connections in the accept queue of an address that is left.
 const LAST_ACCEPTS_MS_MAX: u64 = 1_000;
+
+/// Why a socket keeps its mode: its name may have been given to another since it was made.
+const OTHER_SOCKET: &str = "the socket there has another mode or group and may not be the \
+                            server's: nothing was changed; a restart makes it again";
 
 /// The setting that has workers divide the addresses among them.
 const BY_ADDRESS: &str = "accept.by-address";
@@ -38,6 +43,8 @@ struct Bound {
     sockets: Vec<Arc<OwnedFd>>,
     /// They were made by the process that started this one.
     is_given: bool,
+    /// Which file the name of a Unix-domain socket leads to, once that was seen.
+    node: Option<Node>,
 }
 
 /// The listening sockets of a server.
@@ -68,7 +75,7 @@ impl Listening {
             let first = sockets.first()?;
             let found = net::local_address(&**first).map(Endpoint::Tcp);
             let listen = found.unwrap_or_else(|_| asked.clone()).into();
-            Some(Bound { asked, listen, hosts: 0, sockets, is_given: true })
+            Some(Bound { asked, listen, hosts: 0, sockets, is_given: true, node: None })
         };
         let bound = inherited.into_iter().filter_map(known).collect();
         Listening { bound, left: Vec::new(), is_lent }.rebound(settings)
@@ -99,7 +106,8 @@ impl Listening {
         for wanted in &settings.listen {
             let asked = &wanted.address;
             let is_it = |bound: &&Bound| bound.asked == *asked || bound.listen.address == *asked;
-            let place = known.iter().position(is_it);
+            let is_there = |bound: &&Bound| self.is_lent || bound.is_there();
+            let place = known.iter().position(|bound| is_it(bound) && is_there(bound));
             let found = match place {
                 Some(at) => known.remove(at).clone(),
                 None => bind(wanted, settings)?,
@@ -111,18 +119,19 @@ impl Listening {
         Ok(Listening { bound, left, is_lent: self.is_lent })
     }
 
-    /// The names of Unix-domain sockets that `before` has not: they were made for this.
-    pub(crate) fn names_beside(&self, before: &Listening) -> Vec<PathBuf> {
-        let paths = self.bound.iter().filter_map(Bound::path);
-        let is_new = |path: &&Path| !before.bound.iter().any(|other| other.path() == Some(path));
-        paths.filter(is_new).map(Path::to_owned).collect()
+    /// The names of Unix-domain sockets that `before` has not, and which files they are: they were
+    /// made for this.
+    pub(crate) fn names_beside(&self, before: &Listening) -> Vec<(PathBuf, Node)> {
+        let names = self.bound.iter().filter_map(Bound::name);
+        let is_new = |name: &(&Path, Node)| !before.bound.iter().any(|b| b.name() == Some(*name));
+        names.filter(is_new).map(|(path, node)| (path.to_owned(), node)).collect()
     }
 
     /// Removes the names of all Unix-domain sockets, unless they are lent: the server stops, and
     /// what has connected is still accepted.
     pub(crate) fn remove_names(&self) {
         if !self.is_lent {
-            self.bound.iter().filter_map(Bound::path).for_each(net::unlink_unix);
+            self.bound.iter().for_each(Bound::remove_name);
         }
     }
 
@@ -132,7 +141,7 @@ impl Listening {
     /// from them.
     pub(crate) fn leave(&self) {
         if !self.is_lent {
-            self.left.iter().filter_map(Bound::path).for_each(net::unlink_unix);
+            self.left.iter().for_each(Bound::remove_name);
         }
         let sockets: Vec<&OwnedFd> =
             self.left.iter().flat_map(|bound| &bound.sockets).map(AsRef::as_ref).collect();
@@ -292,21 +301,43 @@ impl Bound {
         self.listen.address.unix()
     }
 
+    /// The same, and which file it is.
+    fn name(&self) -> Option<(&Path, Node)> {
+        Some((self.path()?, self.node?))
+    }
+
+    /// Whether clients still find it: the name of a Unix-domain socket can be removed, or be given
+    /// to another.
+    fn is_there(&self) -> bool {
+        let Some(path) = self.path() else { return true };
+        net::unix_node(path).is_ok_and(|node| self.node.is_none_or(|known| known == node))
+    }
+
+    /// Removes the name of a Unix-domain socket if it still leads to it.
+    fn remove_name(&self) {
+        if let Some((path, node)) = self.name() {
+            net::unlink_unix(path, node);
+        }
+    }
+
     /// Gives the name of a Unix-domain socket its mode and group, which may be others than when it
     /// was made. One that was removed meanwhile has none, and one that is lent is its owner's.
-    fn guard(&self, settings: &Settings, is_lent: bool) -> io::Result<()> {
+    fn guard(&mut self, settings: &Settings, is_lent: bool) -> io::Result<()> {
         let Some(path) = self.path().filter(|_| !is_lent) else { return Ok(()) };
         let group = group_of(&self.listen, settings).map_err(io::Error::other)?;
-        match net::guard_unix(path, self.listen.mode, group) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            guarded => guarded,
-        }
+        self.node = match net::guard_unix(path, self.listen.mode, group, self.node) {
+            Ok(node) => Some(node),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(io::Error::other(explain_guard(&error))),
+        };
+        Ok(())
     }
 }
 
 fn bind(wanted: &Listen, settings: &Settings) -> Result<Bound, String> {
     let asked = wanted.address.clone();
     let fail = |why: String| format!("cannot listen on {asked}: {why}");
+    let mut node = None;
     let (address, socket) = match &asked {
         Endpoint::Tcp(address) => {
             let first = bind_first_free(*address, settings.running.port_tries);
@@ -317,11 +348,14 @@ fn bind(wanted: &Listen, settings: &Settings) -> Result<Bound, String> {
         Endpoint::Unix(path) => {
             let group = group_of(wanted, settings)?;
             let socket = net::bind_unix_at(path, wanted.mode, group);
-            (asked.clone(), socket.map_err(|error| fail(explain_unix(&error)))?)
+            let socket = socket.map_err(|error| fail(explain_unix(&error)))?;
+            let made = net::guard_unix(path, wanted.mode, group, None);
+            node = Some(made.map_err(|error| fail(explain_guard(&error)))?);
+            (asked.clone(), socket)
         }
     };
     let (listen, sockets) = (Listen::from(address), vec![Arc::new(socket)]);
-    Ok(Bound { asked, listen, hosts: 0, sockets, is_given: false })
+    Ok(Bound { asked, listen, hosts: 0, sockets, is_given: false, node })
 }
 
 /// The number of the group of a Unix-domain socket, if it is another than that of the process.
@@ -359,6 +393,14 @@ fn bind_first_free(address: Address, tries: u16) -> io::Result<OwnedFd> {
 pub(crate) fn explain_unix(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => "another server listens there".into(),
+        _ => error.to_string(),
+    }
+}
+
+/// Why a Unix-domain socket does not get its mode and group, in the operator's terms.
+fn explain_guard(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => OTHER_SOCKET.into(),
         _ => error.to_string(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flyball_acme::Configuration as Acme;
@@ -13,6 +13,7 @@ use flyball_observe::log::{self, Appender};
 use flyball_site::{Earlier, Sites};
 use flyball_sys::channel::Channel;
 use flyball_sys::net::{self, Address, Endpoint, ListenOptions};
+use flyball_sys::node::Node;
 use flyball_sys::{error_log, process};
 
 use crate::configuration::Configuration;
@@ -32,6 +33,8 @@ pub struct Server {
     pub(crate) setup: Setup,
     pub(crate) listening: Listening,
     pub(crate) admin: Option<Arc<OwnedFd>>,
+    /// Which file the name of the admin socket led to when it began to be used.
+    admin_node: Option<Node>,
     /// The master whose place this one takes, until it has.
     pub(crate) before: Option<Channel>,
     /// Whether the sockets are lent: their owner goes on listening when the server ends.
@@ -149,16 +152,17 @@ impl Server {
         let inherited = Inherited::of_process()?;
         let Inherited { before, admin, listening, local, is_lent, roots } = inherited;
         let setup = Setup::open(architecture, settings, Earlier::Nothing, &roots)?;
-        // Who lends Unix-domain sockets says nothing of which is for what but their names.
-        let is_listed = |path: &PathBuf| {
-            let listed = setup.settings.listen.iter().filter_map(|listen| listen.address.unix());
-            listed.into_iter().any(|known| known == path)
+        // Who lends Unix-domain sockets says nothing of which is for what but their names. Commands
+        // are accepted over that of `admin` alone: another may be one that all may connect to.
+        let is_admin = |path: &PathBuf| match &setup.settings.admin {
+            Some(AdminAddress::Unix(known)) => known == path,
+            _ => false,
         };
-        let (own, others): (Vec<_>, Vec<_>) =
-            local.into_iter().partition(|(path, _)| is_listed(path));
+        let (admins, own): (Vec<_>, Vec<_>) =
+            local.into_iter().partition(|(path, _)| is_admin(path));
         let own = own.into_iter().map(|(path, socket)| (Endpoint::Unix(path), vec![socket]));
         let listening = listening.into_iter().chain(own).collect();
-        let admin = admin.or_else(|| others.into_iter().next_back().map(|(_, socket)| socket));
+        let admin = admin.or_else(|| admins.into_iter().next_back().map(|(_, socket)| socket));
         let mut listening = Listening::bind(&setup.settings, listening, is_lent)?;
         if before.is_none() {
             listening.prepare(architecture, &setup.settings)?;
@@ -170,7 +174,18 @@ impl Server {
             (Some(socket), Some(_)) if before.is_some() => Some(Arc::new(socket)),
             _ => bind_admin(&setup.settings)?,
         };
-        Ok(Server { configuration: None, setup, listening, admin, before, is_lent })
+        let admin_node = admin_node(&setup.settings);
+        Ok(Server { configuration: None, setup, listening, admin, admin_node, before, is_lent })
+    }
+
+    /// Has another admin socket, which is that of the settings.
+    pub(crate) fn use_admin(&mut self, admin: Option<Arc<OwnedFd>>) {
+        (self.admin, self.admin_node) = (admin, admin_node(&self.setup.settings));
+    }
+
+    /// Removes the name of the admin socket, unless another has it by now.
+    pub(crate) fn remove_admin_name(&self, path: &Path) {
+        self.admin_node.iter().for_each(|own| net::unlink_unix(path, *own));
     }
 
     /// The same, and its settings can be read again while it runs.
@@ -290,6 +305,14 @@ fn derive(settings: &mut Settings) {
     settings.caches.promise = settings.send.promise();
     // A call that blocks makes others wait for a slow client.
     settings.limits.keeps_slow = settings.close_idle_when_full && !settings.send_blocking;
+}
+
+/// Which file the name of the admin socket leads to.
+fn admin_node(settings: &Settings) -> Option<Node> {
+    match &settings.admin {
+        Some(AdminAddress::Unix(path)) => net::unix_node(path).ok(),
+        _ => None,
+    }
 }
 
 pub(crate) fn bind_admin(settings: &Settings) -> Result<Option<Arc<OwnedFd>>, String> {

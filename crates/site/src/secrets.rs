@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use flyball_sys::file::Stamp;
 use flyball_sys::known_file::{KnownFile, all_of};
-use flyball_sys::within::{Node, node};
+use flyball_sys::node::{Node, node};
 
 /// What no client may have: a file, or a directory with all that is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use flyball_http::head::TargetForm;
 use flyball_http::{Fields, Method, Name, Now, Request, Status};
 use flyball_sys::descriptors::Member;
 use flyball_sys::file::Links;
+use flyball_sys::node::Node;
 use flyball_sys::sandbox::Rights;
-use flyball_sys::within::Node;
 
 use crate::access::{Access, AccessCounts, Check, Scratch, Users};
 use crate::backend::programs::Programs;

@@ -11,6 +11,7 @@ use rustix::fs::{
     StatxFlags,
 };
 
+use crate::node::Node;
 use crate::place::lead_outside_proc;
 use crate::refused::is_refused;
 
@@ -60,6 +61,12 @@ pub enum Kind {
     Directory,
     /// Anything else: a device, a pipe, a socket.
     Other,
+}
+
+impl From<&Stamp> for Node {
+    fn from(stamp: &Stamp) -> Node {
+        Node::from([stamp.device, stamp.inode])
+    }
 }
 
 impl Stamp {
@@ -330,7 +337,7 @@ pub fn stamp(file: impl AsFd) -> io::Result<Stamp> {
 }
 
 /// The stamp in the kernel's answer to stat(2): the same as in that to statx(2).
-pub(crate) fn stamp_of_stat(stat: &Stat) -> Stamp {
+fn stamp_of_stat(stat: &Stat) -> Stamp {
     let ns = |s: i64, ns: i64| i128::from(s) * 1_000_000_000 + i128::from(ns);
     let device = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
     Stamp {

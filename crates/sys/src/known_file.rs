@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 
-use crate::within::{Node, node, node_of};
+use crate::node::{Node, node, node_of};
 
 /// Most files and directories that are known beneath one directory.
 const BENEATH_MAX: usize = 100_000;

@@ -35,6 +35,7 @@ mod mincore;
 pub mod nameless;
 pub mod net;
 pub mod netstat;
+pub mod node;
 pub mod notify;
 pub mod own_directory;
 pub mod owned;

@@ -18,7 +18,11 @@ use rustix::net::{
 
 use crate::clock;
 use crate::owned::{Opening, Owned};
-use crate::place::Place;
+
+mod named;
+
+pub(crate) use named::bind_unix;
+pub use named::{bind_unix_at, connect_unix, guard_unix, listen_unix, unix_node, unlink_unix};
 
 /// An address and port.
 pub type Address = SocketAddr;
@@ -294,11 +298,6 @@ pub fn wait_for_accepts(sockets: &[impl AsFd], timeout_ms: u64) {
     }
 }
 
-/// Removes the name of a Unix-domain socket that shall not be found any more.
-pub fn unlink_unix(path: &Path) {
-    let _ = Place::of(path).and_then(|place| place.unlink());
-}
-
 /// Takes [`ignore_newcomers`] back.
 pub fn admit_newcomers(socket: impl AsFd) {
     let nothing = 0i32;
@@ -320,83 +319,6 @@ fn set_tcp_option(socket: BorrowedFd<'_>, option: i32, value: u32) -> io::Result
         libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, value, len)
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// A listening Unix-domain socket at `path`, as [`bind_unix_at`] makes it.
-///
-/// # Errors
-/// As [`bind_unix_at`].
-pub fn listen_unix(path: &Path, mode: u32, group: Option<u32>) -> io::Result<OwnedFd> {
-    let socket = bind_unix_at(path, mode, group)?;
-    rustix::net::listen(&socket, 16)?;
-    Ok(socket)
-}
-
-/// A Unix-domain socket at `path`, where it replaces one that no process listens on. Its mode, and
-/// its group if one is given, say who may connect. Nothing listens yet. Does not block.
-///
-/// # Errors
-/// `AddrInUse` when another socket listens on `path`, or one of another kind is there; as
-/// [`Place::of`] when a directory of it is a link of another user; else as bind(2) and lchown(2).
-pub fn bind_unix_at(path: &Path, mode: u32, group: Option<u32>) -> io::Result<OwnedFd> {
-    let place = Place::of(path)?;
-    // By its name a directory that others may change could have become another meanwhile.
-    let directory = format!("/proc/self/fd/{}", place.directory().as_raw_fd());
-    let address = SocketAddrUnix::new(Path::new(&directory).join(place.name()))?;
-    let flags = SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    match bind_unix(&socket, &address, mode) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            let flags = flags | SocketFlags::NONBLOCK;
-            let probe =
-                rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-            // Only then does no process have a socket there.
-            if rustix::net::connect(&probe, &address) != Err(rustix::io::Errno::CONNREFUSED) {
-                return Err(error);
-            }
-            place.unlink()?;
-            bind_unix(&socket, &address, mode)?;
-        }
-        bound => bound?,
-    }
-    if let Some(group) = group {
-        // Of a link that has taken its place, this changes the link.
-        place.change_group(group)?;
-    }
-    Ok(socket)
-}
-
-/// Changes who may connect to the Unix-domain socket at `path`.
-///
-/// # Errors
-/// As [`Place::of`] and chmod(2); `InvalidInput` when something else is there.
-pub fn guard_unix(path: &Path, mode: u32, group: Option<u32>) -> io::Result<()> {
-    Place::of(path)?.guard_socket(mode, group)
-}
-
-/// Binds a socket whose name has this mode from the beginning: nothing is changed by the name,
-/// which another user may have made a link meanwhile. The mask of the process does not count.
-///
-/// # Errors
-/// As bind(2).
-pub(crate) fn bind_unix(socket: &OwnedFd, address: &SocketAddrUnix, mode: u32) -> io::Result<()> {
-    rustix::fs::fchmod(socket, rustix::fs::Mode::from_raw_mode(mode))?;
-    let mask = rustix::process::umask(rustix::fs::Mode::empty());
-    let bound = rustix::net::bind(socket, address);
-    rustix::process::umask(mask);
-    Ok(bound?)
-}
-
-/// Connects to a Unix-domain socket at `path`; calls on it wait for `timeout` at most.
-///
-/// # Errors
-/// `NotFound`, `ConnectionRefused`, `PermissionDenied`.
-pub fn connect_unix(path: &Path, timeout: Duration) -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-    set_timeout(&socket, timeout)?;
-    Ok(socket)
 }
 
 /// Connects to an address; connecting, and each call on the socket, waits for `timeout` at most.
@@ -523,11 +445,14 @@ pub fn local_address(socket: impl AsFd) -> io::Result<Address> {
     Ok(SocketAddr::try_from(rustix::net::getsockname(socket)?)?)
 }
 
-/// The address of the other end; unspecified when it has none.
-pub fn peer_address(socket: impl AsFd) -> Address {
-    let peer = rustix::net::getpeername(socket).ok().flatten();
+/// The address of the other end; unspecified when its family has none.
+///
+/// # Errors
+/// When the other end has reset the connection, though what came before that can still be read.
+pub fn peer_address(socket: impl AsFd) -> io::Result<Address> {
+    let peer = rustix::net::getpeername(socket)?;
     let peer = peer.and_then(|address| SocketAddr::try_from(address).ok());
-    peer.unwrap_or_else(no_address)
+    Ok(peer.unwrap_or_else(no_address))
 }
 
 /// The address of nobody.

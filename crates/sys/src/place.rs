@@ -20,6 +20,8 @@ use rustix::fs::{
 };
 use rustix::process::Gid;
 
+use crate::node::{Node, node, node_of};
+
 /// Most links that lead to one place, as in the kernel (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 
@@ -58,6 +60,11 @@ impl Place {
         &self.name
     }
 
+    /// Which file it names; of a link, the link.
+    pub(crate) fn node(&self) -> io::Result<Node> {
+        node(enter(&self.directory, Path::new(&self.name))?)
+    }
+
     /// Removes the file or socket that it names.
     pub(crate) fn unlink(&self) -> io::Result<()> {
         Ok(unlinkat(&self.directory, &self.name, AtFlags::empty())?)
@@ -69,19 +76,36 @@ impl Place {
         Ok(chownat(&self.directory, &self.name, None, group, flags)?)
     }
 
-    /// Gives the socket that it names this mode, and to a group if one is given. Nothing is changed
-    /// by the name, which another user may have made a link meanwhile.
-    pub(crate) fn guard_socket(&self, mode: u32, group: Option<u32>) -> io::Result<()> {
+    /// Gives the socket that it names this mode, and to a group if one is given, and returns which
+    /// file it is. Nothing is changed by the name, where another user may have put a link or
+    /// another socket meanwhile: one that differs is changed only if it is `known`.
+    pub(crate) fn guard_socket(
+        &self,
+        mode: u32,
+        group: Option<u32>,
+        known: Option<Node>,
+    ) -> io::Result<Node> {
         let socket = enter(&self.directory, Path::new(&self.name))?;
-        if FileType::from_raw_mode(fstat(&socket)?.st_mode) != FileType::Socket {
+        let about = fstat(&socket)?;
+        if FileType::from_raw_mode(about.st_mode) != FileType::Socket {
             return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let node = node_of(&about);
+        let is_as_wanted = Mode::from_raw_mode(about.st_mode) == Mode::from_raw_mode(mode)
+            && group.is_none_or(|group| group == about.st_gid);
+        if is_as_wanted {
+            return Ok(node);
+        }
+        if known != Some(node) {
+            return Err(io::ErrorKind::AlreadyExists.into());
         }
         let by_number = format!("/proc/self/fd/{}", socket.as_fd().as_raw_fd());
         if let Some(group) = group {
             let (group, flags) = (Some(Gid::from_raw(group)), AtFlags::EMPTY_PATH);
             chownat(&socket, "", None, group, flags)?;
         }
-        Ok(chmod(by_number, Mode::from_raw_mode(mode))?)
+        chmod(by_number, Mode::from_raw_mode(mode))?;
+        Ok(node)
     }
 
     /// The name in it with something behind it.

@@ -17,47 +17,9 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, Stat, fstat, openat};
 
-use crate::file::{Links, Stamp, read_opened, stamp_of_stat};
+use crate::file::{Links, read_opened};
+use crate::node::{Node, node, node_of};
 use crate::place::{Led, Way, enter, is_outside_proc, is_own, lead, not_followed};
-
-/// Which file or directory it is, whatever its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Node {
-    device: u64,
-    inode: u64,
-}
-
-/// Which file or directory this one is.
-///
-/// # Errors
-/// When the file system fails.
-pub fn node(opened: impl AsFd) -> io::Result<Node> {
-    Ok(node_of(&fstat(opened)?))
-}
-
-pub(crate) fn node_of(about: &Stat) -> Node {
-    Node::from(&stamp_of_stat(about))
-}
-
-impl From<&Stamp> for Node {
-    fn from(stamp: &Stamp) -> Node {
-        Node { device: stamp.device, inode: stamp.inode }
-    }
-}
-
-impl From<[u64; 2]> for Node {
-    /// As another process wrote it.
-    fn from([device, inode]: [u64; 2]) -> Node {
-        Node { device, inode }
-    }
-}
-
-impl From<Node> for [u64; 2] {
-    /// For another process of this machine.
-    fn from(node: Node) -> [u64; 2] {
-        [node.device, node.inode]
-    }
-}
 
 /// What a path has led to.
 pub struct Within {

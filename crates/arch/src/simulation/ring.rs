@@ -308,8 +308,8 @@ impl Ring {
         self.start(token, Doing::Accept { again });
     }
 
-    pub(crate) fn peer_address(&self, _: &Socket) -> Address {
-        flyball_sys::net::no_address()
+    pub(crate) fn peer_address(&self, _: &Socket) -> io::Result<Address> {
+        Ok(flyball_sys::net::no_address())
     }
 
     pub(crate) fn receive(&mut self, socket: &Socket, token: u64, again: bool, own: bool) -> bool {

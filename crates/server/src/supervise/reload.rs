@@ -99,21 +99,21 @@ impl Master {
         let (then, now) = (way(&before), way(&next.settings));
         // Where only its guard changes, a socket of the same name is made again.
         if let (Some(AdminAddress::Unix(path)), true) = (&then.0, then.0 == now.0 && then != now) {
-            net::unlink_unix(path);
+            self.server.remove_admin_name(path);
         }
         let admin = if then == now { Ok(None) } else { bind_admin(&next.settings) };
         let renewed = admin.and_then(|admin| {
             self.renew(next, listening, GENERATIONS_MAX)?;
             Ok(admin)
         });
-        let admin =
-            renewed.inspect_err(|_| names.iter().for_each(|name| net::unlink_unix(name)))?;
+        let admin = renewed
+            .inspect_err(|_| names.iter().for_each(|(path, own)| net::unlink_unix(path, *own)))?;
         if then != now {
-            self.server.admin = admin;
             if let (Some(AdminAddress::Unix(path)), true) = (&then.0, then.0 != now.0) {
                 // It leads nowhere any more.
-                net::unlink_unix(path);
+                self.server.remove_admin_name(path);
             }
+            self.server.use_admin(admin);
         }
         self.changed.clear();
         self.due.admin_is_stale = true;

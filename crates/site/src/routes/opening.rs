@@ -8,8 +8,9 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use flyball_sys::file::{self, Failure, Links};
+use flyball_sys::node::Node;
 use flyball_sys::sandbox::Rights;
-use flyball_sys::within::{self, Node, Within};
+use flyball_sys::within::{self, Within};
 
 use super::ERROR_PAGE_BYTES_MAX;
 

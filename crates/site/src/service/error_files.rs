@@ -9,8 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use flyball_sys::file::Links;
+use flyball_sys::node::{Node, node};
 use flyball_sys::sandbox::Rights;
-use flyball_sys::within::{Node, Within, node};
+use flyball_sys::within::Within;
 
 use super::{Site, roots_of};
 use crate::routes::{self, ErrorPages};

@@ -236,16 +236,25 @@ fn who_may_connect_to_a_unix_socket_is_changed_by_what_it_is_and_not_by_its_name
         // It is bound and does not listen: nothing answers, and nothing takes its place.
         assert!(connect_unix(&at("a.sock"), Duration::from_secs(1)).is_err());
         let group = std::fs::metadata(at("a.sock")).unwrap().gid();
-        guard_unix(&at("a.sock"), 0o660, Some(group)).unwrap();
+        let node = guard_unix(&at("a.sock"), 0o600, Some(group), None).unwrap();
+        assert_eq!(guard_unix(&at("a.sock"), 0o660, Some(group), Some(node)).unwrap(), node);
         assert_eq!(mode("a.sock"), 0o660);
+        // Another socket that has taken its place keeps its mode.
+        let other = bind_unix_at(&at("b.sock"), 0o600, None).unwrap();
+        std::fs::rename(at("b.sock"), at("a.sock")).unwrap();
+        for known in [None, Some(node)] {
+            let error = guard_unix(&at("a.sock"), 0o660, None, known).unwrap_err();
+            assert_eq!((error.kind(), mode("a.sock")), (io::ErrorKind::AlreadyExists, 0o600));
+        }
+        drop(other);
         std::fs::write(at("file"), "").unwrap();
         let before = mode("file");
-        let error = guard_unix(&at("file"), 0o666, None).unwrap_err();
+        let error = guard_unix(&at("file"), 0o666, None, None).unwrap_err();
         assert_eq!((error.kind(), mode("file")), (io::ErrorKind::InvalidInput, before));
         std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
-        assert!(guard_unix(&at("link"), 0o666, None).is_err());
+        assert!(guard_unix(&at("link"), 0o666, None, None).is_err());
         assert_eq!(mode("file"), before);
-        let error = guard_unix(&at("none"), 0o666, None).unwrap_err();
+        let error = guard_unix(&at("none"), 0o666, None, None).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         drop(bound);
     });
@@ -291,12 +300,16 @@ fn no_link_of_another_user_leads_a_unix_socket_elsewhere_and_none_of_another_kin
     std::fs::create_dir(at("elsewhere")).unwrap();
     std::os::unix::fs::symlink(at("elsewhere"), at("run")).unwrap();
     listen_unix(&at("run/own.sock"), 0o600, None).unwrap();
+    let own = unix_node(&at("elsewhere/own.sock")).unwrap();
     std::os::unix::fs::lchown(at("run"), Some(61_001), None).unwrap();
     let error = listen_unix(&at("run/admin.sock"), 0o600, None).unwrap_err().to_string();
     assert!(error.contains("run is a symbolic link of another user"), "{error}");
-    unlink_unix(&at("run/own.sock"));
+    unlink_unix(&at("run/own.sock"), own);
     assert!(at("elsewhere/own.sock").exists());
-    unlink_unix(&at("elsewhere/own.sock"));
+    std::fs::write(at("elsewhere/other"), "").unwrap();
+    unlink_unix(&at("elsewhere/other"), own);
+    assert!(at("elsewhere/other").exists());
+    unlink_unix(&at("elsewhere/own.sock"), own);
     assert!(!at("elsewhere/own.sock").exists());
 }
 

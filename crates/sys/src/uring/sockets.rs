@@ -95,8 +95,11 @@ impl Ring {
     }
 
     /// The other end's address; unspecified where only a plain descriptor could tell.
-    pub fn peer_address(&self, socket: &Socket) -> Address {
-        socket.plain().map_or_else(net::no_address, net::peer_address)
+    ///
+    /// # Errors
+    /// As [`net::peer_address`].
+    pub fn peer_address(&self, socket: &Socket) -> io::Result<Address> {
+        socket.plain().map_or_else(|| Ok(net::no_address()), net::peer_address)
     }
 
     /// Starts receiving, once or `repeatedly` until an error, into provided buffers. One receive

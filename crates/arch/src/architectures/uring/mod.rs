@@ -233,9 +233,9 @@ impl Loop {
         match connected {
             Ok(socket) => {
                 self.accepts.resume();
-                let Loop { operations, worker, desk, slots, .. } = self;
-                let token = slots.insert(operations.slot(token, socket, worker, desk));
-                self.drive(token);
+                let slot = self.operations.slot(token, socket, &self.worker, &mut self.desk);
+                let token = slot.map(|slot| self.slots.insert(slot));
+                token.into_iter().for_each(|token| self.drive(token));
             }
             Err(error) if uring::is_undone(&error) => {}
             Err(error) => {

@@ -78,19 +78,24 @@ impl Operations {
         }
     }
 
-    /// A connection that was accepted.
+    /// A connection that was accepted; none if its client has reset it since. Rules go by the
+    /// client's address, which cannot be asked for any more.
     pub(crate) fn slot(
-        &self,
+        &mut self,
         accept: u64,
         socket: Socket,
         worker: &Worker,
         desk: &mut Desk,
-    ) -> Slot {
+    ) -> Option<Slot> {
+        let Ok(address) = self.ring.peer_address(&socket) else {
+            desk.tally.add(Counter::AcceptFailures, 1);
+            self.ring.close(socket);
+            return None;
+        };
         desk.tally.add(Counter::Accepted, 1);
         let listener = &worker.listeners[Accepts::listener_of(accept)];
-        let peer = listener.peer(self.ring.peer_address(&socket));
-        let connection = Connection::new(peer, desk);
-        Slot::new(socket, connection)
+        let connection = Connection::new(listener.peer(address), desk);
+        Some(Slot::new(socket, connection))
     }
 
     /// Submits what was started, waits for completions, and puts them into the order that was asked

@@ -131,6 +131,76 @@ fn a_socket_that_was_left_over_is_replaced_and_one_that_is_in_use_is_not() {
     assert!(path.exists());
 }
 
+/// Another has its name, or it has none: a reload and the end touch nothing of others, and a reload
+/// makes it again.
+#[test]
+fn only_its_own_socket_is_changed_and_removed() {
+    for arch in KINDS.into_iter().filter(|kind| architectures().contains(kind)) {
+        let mut local = Local::start(arch, LISTENER);
+        let (path, admin) = (local.path(), within(&local.directory, "admin"));
+        let moved = within(&local.directory, "moved");
+        answers(&path);
+        // The admin socket of the superuser alone has its name, and a reload asks for another mode.
+        std::fs::rename(&path, &moved).expect("it is moved");
+        std::fs::rename(&admin, &path).expect("it takes the place");
+        for mode_line in ["", "mode = \"0666\"\n"] {
+            let lines = format!("{LISTENER}{mode_line}");
+            write(&local.directory, &local.site, arch, &lines);
+            let said = crate::common::refused(&path, &["reload"]);
+            assert!(said.contains("another server listens there"), "{arch}: {said}");
+            assert_eq!(mode(&path), 0o600, "{arch}");
+        }
+        std::fs::rename(&path, &admin).expect("it is moved back");
+        // Without a name it gets one.
+        local.reload(LISTENER);
+        answers(&path);
+        // What stands in its place at the end stays.
+        std::fs::remove_file(&path).expect("it is removed");
+        std::fs::write(&path, "of others").expect("it is written");
+        signal(local.server.master(), "TERM");
+        assert!(local.server.ended().success(), "{arch}");
+        assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "of others", "{arch}");
+    }
+}
+
+/// The shell gives the socket the number that systemd would, and its own process id.
+#[test]
+fn a_socket_that_was_handed_over_is_for_commands_only_by_the_path_of_admin() {
+    for named in [false, true] {
+        let site = Site::with(&[("small.txt", b"small")]);
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = |name: &str| within(&directory, name);
+        let socket = UnixListener::bind(path("lent.sock")).expect("it is bound");
+        let admin = if named { "lent.sock" } else { "admin.sock" };
+        let lines = format!(
+            "listen = [\"127.0.0.1:0\"]\nadmin = \"unix:{admin}\"\n[[site]]\nroot = {:?}\n",
+            site.path()
+        );
+        std::fs::write(path("flyball.toml"), lines).expect("the file is written");
+        let script =
+            "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" serve --config \"$1\"";
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", script, env!("CARGO_BIN_EXE_flyball"), text(&path("flyball.toml"))])
+            .stdin(std::os::fd::OwnedFd::from(socket.try_clone().expect("a copy")))
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("sh runs");
+        wait_for("the admin socket", || path(admin).exists().then_some(()));
+        let status = told(&path(admin), &["status"]);
+        assert!(status.contains("listeners"), "{status}");
+        signal(child.id(), "TERM");
+        assert!(wait_for("the end", || child.try_wait().expect("a child")).success());
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut child.stderr.take().expect("a pipe"), &mut said)
+            .expect("it is read");
+        let warned = said.contains("lent.sock was handed over, which `listen` does not list");
+        assert_eq!(warned, !named, "{said}");
+        let accepted = socket.set_nonblocking(true).and_then(|()| socket.accept());
+        assert!(accepted.is_err(), "no one has asked over it");
+    }
+}
+
 /// What a proxy on this machine says of its clients is believed if `unix` is trusted.
 #[test]
 fn a_client_without_an_address_is_named_so_and_may_be_trusted() {
