@@ -1,7 +1,7 @@
 //! `flyball serve`: binds, says where, and serves until told to stop.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use flyball::configuration::CommandLine;
@@ -35,13 +35,13 @@ fn serve(settings: Settings, configuration: CommandLine) -> Result<(), String> {
     let architecture = flyball_arch::find(&settings.arch)
         .ok_or_else(|| format!("there is no architecture {}", settings.arch))?;
     let served: Vec<String> = settings.sites.iter().map(served).collect();
-    let (admin, root) = (settings.admin.clone(), internal_root(&settings));
+    let (admin, own) = (settings.admin.clone(), OwnAuthority::of(&settings));
     error_log::set_level(settings.log.level);
     let server = Server::bind(architecture, settings)?;
     for warning in server.warnings() {
         say!(Level::Warn, "warning: {warning}");
     }
-    super::print(&banner(&server, architecture.name(), &served, admin.as_ref(), root.as_deref()));
+    super::print(&banner(&server, architecture.name(), &served, admin.as_ref(), own.as_ref()));
     // A connection cut off at the drain deadline was told so by the close; stopping went well.
     server.configured_by(Box::new(configuration)).run().map(drop).map_err(|error| error.to_string())
 }
@@ -52,7 +52,7 @@ fn banner(
     architecture: &str,
     served: &[String],
     admin: Option<&AdminAddress>,
-    root: Option<&Path>,
+    own: Option<&OwnAuthority>,
 ) -> String {
     let mut lines: Vec<String> = served.iter().map(|what| format!("serving {what}")).collect();
     lines.extend(server.listens().iter().map(at));
@@ -63,8 +63,10 @@ fn banner(
         }
         (None, _) => {}
     }
-    if let Some(root) = root {
-        let listens = server.listens().into_iter().filter(|listen| listen.tls);
+    if let Some(OwnAuthority { root, serves_localhost }) = own {
+        let is_local =
+            |listen: &Listen| *serves_localhost && listen.tls && has_localhost(&listen.hosts);
+        let listens = server.listens().into_iter().filter(is_local);
         let ports = listens.filter_map(|listen| listen.address.tcp());
         lines.extend(ports.map(|address| format!("  as {}", localhost(address))));
         let root = root.display();
@@ -78,10 +80,27 @@ fn banner(
     lines.join("\n")
 }
 
-/// The certificate of this machine's own authority, if a site has one of its certificates.
-fn internal_root(settings: &Settings) -> Option<PathBuf> {
-    let is_internal = |site: &SiteSettings| site.tls.source == CertificateSource::Internal;
-    settings.sites.iter().any(is_internal).then(|| root_path(&settings.tls.internal))
+/// Whether `localhost` is among the hosts of a listener or a site; none is all.
+fn has_localhost(hosts: &[String]) -> bool {
+    hosts.is_empty() || hosts.iter().any(|host| host == "*" || host == "localhost")
+}
+
+/// This machine's own authority, of which a site has a certificate.
+struct OwnAuthority {
+    /// Its own certificate.
+    root: PathBuf,
+    /// Whether such a site answers to `localhost`.
+    serves_localhost: bool,
+}
+
+impl OwnAuthority {
+    fn of(settings: &Settings) -> Option<OwnAuthority> {
+        let is_internal = |site: &&SiteSettings| site.tls.source == CertificateSource::Internal;
+        let sites: Vec<&SiteSettings> = settings.sites.iter().filter(is_internal).collect();
+        let serves_localhost = sites.iter().any(|site| has_localhost(&site.hosts));
+        let root = (!sites.is_empty()).then(|| root_path(&settings.tls.internal))?;
+        Some(OwnAuthority { root, serves_localhost })
+    }
 }
 
 /// The same by the name that its certificate has and a browser shows.
