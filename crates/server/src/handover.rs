@@ -10,13 +10,15 @@
 //!
 //! The first word is the version of the format. `ready` is the descriptor of the pair; the others
 //! are addresses as they stand in the settings, with the descriptors of their listening sockets.
+//! Which of them are systemd's, lent for as long as a server runs, is said by their names in
+//! `FLYBALL_HANDOVER_LENT`: a version that does not know it takes over all the same.
 //! Over the pair the new master says [`PREPARED`] when all that can fail has gone well, waits for
 //! [`GO`], which says that no other accepts, and says [`READY`] when its workers run.
 
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::Path;
 
 use flyball_sys::channel::Channel;
 use flyball_sys::inherit;
@@ -26,6 +28,12 @@ use crate::tls::Roots;
 
 /// The variable that names what is handed over.
 pub(crate) const VARIABLE: &str = "FLYBALL_HANDOVER";
+
+/// The variable that names what of it is lent.
+pub(crate) const LENT: &str = "FLYBALL_HANDOVER_LENT";
+
+/// The word for the admin socket.
+const ADMIN: &str = "admin";
 
 /// The variables of systemd's socket activation (sd_listen_fds(3)).
 pub(crate) const SYSTEMD: [&str; 3] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"];
@@ -58,14 +66,22 @@ pub(crate) struct Inherited {
     pub(crate) before: Option<Channel>,
     /// The admin socket.
     pub(crate) admin: Option<OwnedFd>,
-    /// Listening sockets by the address that was asked for.
-    pub(crate) listening: Vec<(Endpoint, Vec<OwnedFd>)>,
-    /// Unix-domain sockets that were lent, by the path that they are bound to.
-    pub(crate) local: Vec<(PathBuf, OwnedFd)>,
-    /// Whether the sockets are lent: their owner goes on listening when the server ends.
-    pub(crate) is_lent: bool,
+    /// Whether that is lent.
+    pub(crate) admin_is_lent: bool,
+    /// Listening sockets.
+    pub(crate) listening: Vec<Given>,
     /// The roots of tickets of the master before.
     pub(crate) roots: Roots,
+}
+
+/// Listening sockets of one address.
+#[derive(Debug)]
+pub(crate) struct Given {
+    /// The address as it was asked for, or that they are bound to.
+    pub(crate) asked: Endpoint,
+    pub(crate) sockets: Vec<OwnedFd>,
+    /// Whether they are lent: their owner goes on listening when the server ends.
+    pub(crate) is_lent: bool,
 }
 
 impl Inherited {
@@ -84,7 +100,8 @@ impl Inherited {
     fn told_of() -> Result<Inherited, String> {
         let text = |name: &str| std::env::var(name).ok();
         if let Some(told) = text(VARIABLE) {
-            return parse(&told).map_err(|why| format!("{VARIABLE}={told}: {why}"));
+            let inherited = parse(&told).map_err(|why| format!("{VARIABLE}={told}: {why}"))?;
+            return Ok(inherited.lent(&text(LENT).unwrap_or_default()));
         }
         let [process, count, names] = SYSTEMD.map(text);
         let is_ours = process.is_some_and(|id| id == flyball_sys::process::own_id().to_string());
@@ -96,13 +113,29 @@ impl Inherited {
             let name = names.next().unwrap_or_default();
             let fail = |why: &dyn std::fmt::Display| format!("socket {at} ({name}): {why}");
             let socket = inherit::take(SYSTEMD_FIRST + at).map_err(|error| fail(&error))?;
-            inherited.is_lent = true;
-            match net::local_endpoint(&socket).map_err(|error| fail(&error))? {
-                Endpoint::Unix(path) => inherited.local.push((path, socket)),
-                address => inherited.listening.push((address, vec![socket])),
-            }
+            let asked = net::local_endpoint(&socket).map_err(|error| fail(&error))?;
+            inherited.listening.push(Given { asked, sockets: vec![socket], is_lent: true });
         }
         Ok(inherited)
+    }
+
+    /// The same, of which these are lent.
+    fn lent(mut self, names: &str) -> Inherited {
+        for name in names.split_ascii_whitespace() {
+            self.admin_is_lent |= name == ADMIN;
+            let Some(lent) = read_endpoint(name) else { continue };
+            let of_it = self.listening.iter_mut().filter(|given| given.asked == lent);
+            of_it.for_each(|given| given.is_lent = true);
+        }
+        self
+    }
+
+    /// Takes the one that is bound to the path of `admin`, if it is lent: the last, if several are.
+    pub(crate) fn take_admin(&mut self, path: &Path) -> Option<OwnedFd> {
+        let is_it = |given: &Given| given.is_lent && given.asked.unix() == Some(path);
+        let at = self.listening.iter().rposition(is_it)?;
+        self.admin_is_lent = true;
+        self.listening.remove(at).sockets.pop()
     }
 }
 
@@ -120,12 +153,12 @@ fn parse(told: &str) -> Result<Inherited, String> {
         };
         match name {
             "ready" => inherited.before = Some(Channel::from_fd(take(numbers)?)),
-            "admin" => inherited.admin = Some(take(numbers)?),
+            ADMIN => inherited.admin = Some(take(numbers)?),
             "tickets" => inherited.roots = Roots::read(take(numbers)?),
             address => {
                 let address = read_endpoint(address).ok_or(format!("{address:?} is no address"))?;
                 let sockets = numbers.split(',').map(take).collect::<Result<_, _>>()?;
-                inherited.listening.push((address, sockets));
+                inherited.listening.push(Given { asked: address, sockets, is_lent: false });
             }
         }
     }
@@ -141,7 +174,7 @@ pub(crate) fn describe<'a>(
 ) -> String {
     let mut told = format!("{VERSION} ready={}", ready.as_raw_fd());
     if let Some(admin) = admin {
-        told += &format!(" admin={}", admin.as_raw_fd());
+        told += &format!(" {ADMIN}={}", admin.as_raw_fd());
     }
     if let Some(tickets) = tickets {
         told += &format!(" tickets={}", tickets.as_raw_fd());
@@ -152,6 +185,16 @@ pub(crate) fn describe<'a>(
         told += &format!(" {}={}", write_endpoint(address), numbers.join(","));
     }
     told
+}
+
+/// The value of [`LENT`] for these addresses.
+pub(crate) fn describe_lent<'a>(
+    addresses: impl Iterator<Item = &'a Endpoint>,
+    admin_is_lent: bool,
+) -> String {
+    let mut names: Vec<String> = addresses.map(write_endpoint).collect();
+    names.extend(admin_is_lent.then(|| ADMIN.to_owned()));
+    names.join(" ")
 }
 
 /// An address, or a path as a word without `=`: other bytes than those of plain names are written
@@ -208,14 +251,16 @@ mod tests {
         assert_eq!(told.split(' ').count(), 4, "{told}");
         // As after an exec, no value of this process owns them any more.
         let numbers = [ready, one, other, third].map(IntoRawFd::into_raw_fd);
-        let inherited = parse(&told).unwrap();
-        let taken = |at: usize| -> Vec<RawFd> {
-            inherited.listening[at].1.iter().map(AsRawFd::as_raw_fd).collect()
+        let inherited = parse(&told).unwrap().lent(&describe_lent([&local].into_iter(), false));
+        let taken = |at: usize| {
+            let Given { asked, sockets, is_lent } = &inherited.listening[at];
+            let sockets: Vec<RawFd> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
+            (asked, sockets, *is_lent)
         };
-        assert_eq!((&inherited.listening[0].0, taken(0)), (&address, numbers[1..3].to_vec()));
-        assert_eq!((&inherited.listening[1].0, taken(1)), (&local, numbers[3..].to_vec()));
+        assert_eq!(taken(0), (&address, numbers[1..3].to_vec(), false));
+        assert_eq!(taken(1), (&local, numbers[3..].to_vec(), true));
         assert_eq!(inherited.before.unwrap().as_fd().as_raw_fd(), numbers[0]);
-        assert!(inherited.admin.is_none() && !inherited.is_lent);
+        assert!(inherited.admin.is_none() && !inherited.admin_is_lent);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use flyball_sys::net::{self, Address, Endpoint, ListenOptions};
 use flyball_sys::node::Node;
 use flyball_sys::sandbox::Identity;
 
+use crate::handover::Given;
 use crate::tls::Tls;
 
 /// Seconds for which the kernel holds back a connection that sends nothing.
@@ -43,6 +44,8 @@ struct Bound {
     sockets: Vec<Arc<OwnedFd>>,
     /// They were made by the process that started this one.
     is_given: bool,
+    /// They are lent: their owner goes on listening when the server ends, and has their name.
+    is_lent: bool,
     /// Which file the name of a Unix-domain socket leads to, once that was seen.
     node: Option<Node>,
 }
@@ -52,10 +55,8 @@ struct Bound {
 pub(crate) struct Listening {
     bound: Vec<Bound>,
     /// Addresses that are listened on no more: their ports stay taken until those have ended who
-    /// hold the sockets too, and can be listened on again.
+    /// hold the sockets too, and can be listened on again. What is lent is kept for that.
     left: Vec<Bound>,
-    /// Whether sockets are lent: their owner goes on listening when the server ends.
-    is_lent: bool,
 }
 
 impl Listening {
@@ -65,32 +66,40 @@ impl Listening {
     ///
     /// # Errors
     /// With a message for the operator: a taken port, a missing right.
-    pub(crate) fn bind(
-        settings: &Settings,
-        inherited: Vec<(Endpoint, Vec<OwnedFd>)>,
-        is_lent: bool,
-    ) -> Result<Listening, String> {
-        let known = |(asked, sockets): (Endpoint, Vec<OwnedFd>)| {
+    pub(crate) fn bind(settings: &Settings, inherited: Vec<Given>) -> Result<Listening, String> {
+        let known = |Given { asked, sockets, is_lent }: Given| {
             let sockets: Vec<_> = sockets.into_iter().map(Arc::new).collect();
             let first = sockets.first()?;
             let found = net::local_address(&**first).map(Endpoint::Tcp);
             let listen = found.unwrap_or_else(|_| asked.clone()).into();
-            Some(Bound { asked, listen, hosts: 0, sockets, is_given: true, node: None })
+            let (is_given, node) = (true, None);
+            Some(Bound { asked, listen, hosts: 0, sockets, is_given, is_lent, node })
         };
         let bound = inherited.into_iter().filter_map(known).collect();
-        Listening { bound, left: Vec::new(), is_lent }.rebound(settings)
+        Listening { bound, left: Vec::new() }.rebound(settings)
     }
 
     /// The addresses as they were asked for, with their sockets.
     pub(crate) fn handed_over(&self) -> impl Iterator<Item = (&Endpoint, Vec<&OwnedFd>)> {
-        self.bound
-            .iter()
-            .map(|bound| (&bound.asked, bound.sockets.iter().map(AsRef::as_ref).collect()))
+        let kept = self.left.iter().filter(|bound| bound.is_lent);
+        let all = self.bound.iter().chain(kept);
+        all.map(|bound| (&bound.asked, bound.sockets.iter().map(AsRef::as_ref).collect()))
     }
 
-    /// The addresses that were given and that the settings do not list.
-    pub(crate) fn unlisted(&self) -> Vec<&Endpoint> {
-        self.left.iter().map(|bound| &bound.listen.address).collect()
+    /// The addresses whose sockets are lent.
+    pub(crate) fn lent(&self) -> impl Iterator<Item = &Endpoint> {
+        let all = self.bound.iter().chain(&self.left);
+        all.filter(|bound| bound.is_lent).map(|bound| &bound.asked)
+    }
+
+    /// Whether any of those that are listened on is lent.
+    pub(crate) fn has_lent(&self) -> bool {
+        self.bound.iter().any(|bound| bound.is_lent)
+    }
+
+    /// The addresses that were lent and that the settings do not list.
+    pub(crate) fn unlisted(&self) -> impl Iterator<Item = &Endpoint> {
+        self.left.iter().filter(|bound| bound.is_lent).map(|bound| &bound.listen.address)
     }
 
     /// The sockets for other settings: those of addresses that stay are the same, new addresses are
@@ -100,13 +109,13 @@ impl Listening {
     /// As [`Listening::bind`].
     pub(crate) fn rebound(&self, settings: &Settings) -> Result<Listening, String> {
         // The name of a Unix-domain socket that was left leads to none any more.
-        let left = self.left.iter().filter(|bound| bound.path().is_none());
+        let left = self.left.iter().filter(|bound| bound.is_lent || bound.path().is_none());
         let mut known: Vec<&Bound> = self.bound.iter().chain(left).collect();
         let mut bound = Vec::new();
         for wanted in &settings.listen {
             let asked = &wanted.address;
             let is_it = |bound: &&Bound| bound.asked == *asked || bound.listen.address == *asked;
-            let is_there = |bound: &&Bound| self.is_lent || bound.is_there();
+            let is_there = |bound: &&Bound| bound.is_lent || bound.is_there();
             let place = known.iter().position(|bound| is_it(bound) && is_there(bound));
             let found = match place {
                 Some(at) => known.remove(at).clone(),
@@ -116,7 +125,7 @@ impl Listening {
             bound.push(Bound { listen, hosts: settings.number_of_hosts(wanted), ..found });
         }
         let left = known.into_iter().cloned().collect();
-        Ok(Listening { bound, left, is_lent: self.is_lent })
+        Ok(Listening { bound, left })
     }
 
     /// The names of Unix-domain sockets that `before` has not, and which files they are: they were
@@ -130,21 +139,18 @@ impl Listening {
     /// Removes the names of all Unix-domain sockets, unless they are lent: the server stops, and
     /// what has connected is still accepted.
     pub(crate) fn remove_names(&self) {
-        if !self.is_lent {
-            self.bound.iter().for_each(Bound::remove_name);
-        }
+        self.bound.iter().for_each(Bound::remove_name);
     }
 
     /// Closes the accept queues of the addresses that are left; who connects is refused from
     /// now on. Before that, new connections are kept away until those that wait in the queues have
     /// been accepted, or until [`LAST_ACCEPTS_MS_MAX`] is over: to be called while workers accept
-    /// from them.
+    /// from them. What is lent is not touched.
     pub(crate) fn leave(&self) {
-        if !self.is_lent {
-            self.left.iter().for_each(Bound::remove_name);
-        }
+        let own = || self.left.iter().filter(|bound| !bound.is_lent);
+        own().for_each(Bound::remove_name);
         let sockets: Vec<&OwnedFd> =
-            self.left.iter().flat_map(|bound| &bound.sockets).map(AsRef::as_ref).collect();
+            own().flat_map(|bound| &bound.sockets).map(AsRef::as_ref).collect();
         for socket in &sockets {
             net::ignore_newcomers(socket);
         }
@@ -154,8 +160,13 @@ impl Listening {
         }
     }
 
-    /// Closes the sockets of addresses that are left.
+    /// Closes the sockets of addresses that are left, but for what is lent.
     pub(crate) fn forget_left(&mut self) {
+        self.left.retain(|bound| bound.is_lent);
+    }
+
+    /// In a child, which is not asked to listen on them again: closes all of these.
+    pub(crate) fn close_left(&mut self) {
         self.left.clear();
     }
 
@@ -175,6 +186,12 @@ impl Listening {
         let speaking = self.bound.iter().filter(|bound| bound.listen.tls);
         let port = |bound: &Bound| Some((bound.hosts, bound.listen.address.tcp()?.port()));
         speaking.filter_map(port).collect()
+    }
+
+    /// The sockets that no other owns.
+    pub(crate) fn own(&self) -> impl Iterator<Item = &Arc<OwnedFd>> {
+        let own = self.bound.iter().filter(|bound| !bound.is_lent);
+        own.flat_map(|bound| &bound.sockets)
     }
 
     /// Every socket there is.
@@ -203,7 +220,7 @@ impl Listening {
             let address = bound.listen.address.clone();
             let fail = |error: io::Error| format!("cannot listen on {address}: {error}");
             let Endpoint::Tcp(port) = address else {
-                bound.guard(settings, self.is_lent).map_err(fail)?;
+                bound.guard(settings).map_err(fail)?;
                 // All readers share it.
                 net::set_nonblocking(&*bound.sockets[0], !architecture.listener_blocks())
                     .and_then(|()| listen(&*bound.sockets[0], settings))
@@ -322,8 +339,8 @@ impl Bound {
 
     /// Gives the name of a Unix-domain socket its mode and group, which may be others than when it
     /// was made. One that was removed meanwhile has none, and one that is lent is its owner's.
-    fn guard(&mut self, settings: &Settings, is_lent: bool) -> io::Result<()> {
-        let Some(path) = self.path().filter(|_| !is_lent) else { return Ok(()) };
+    fn guard(&mut self, settings: &Settings) -> io::Result<()> {
+        let Some(path) = self.path().filter(|_| !self.is_lent) else { return Ok(()) };
         let group = group_of(&self.listen, settings).map_err(io::Error::other)?;
         self.node = match net::guard_unix(path, self.listen.mode, group, self.node) {
             Ok(node) => Some(node),
@@ -355,7 +372,8 @@ fn bind(wanted: &Listen, settings: &Settings) -> Result<Bound, String> {
         }
     };
     let (listen, sockets) = (Listen::from(address), vec![Arc::new(socket)]);
-    Ok(Bound { asked, listen, hosts: 0, sockets, is_given: false, node })
+    let (is_given, is_lent) = (false, false);
+    Ok(Bound { asked, listen, hosts: 0, sockets, is_given, is_lent, node })
 }
 
 /// The number of the group of a Unix-domain socket, if it is another than that of the process.

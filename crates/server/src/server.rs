@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use flyball_acme::Configuration as Acme;
@@ -12,7 +12,7 @@ use flyball_arch::settings::{AdminAddress, Listen, RunningSettings, Settings};
 use flyball_observe::log::{self, Appender};
 use flyball_site::{Earlier, Sites};
 use flyball_sys::channel::Channel;
-use flyball_sys::net::{self, Address, Endpoint, ListenOptions};
+use flyball_sys::net::{self, Address, ListenOptions};
 use flyball_sys::node::Node;
 use flyball_sys::{error_log, process};
 
@@ -33,12 +33,12 @@ pub struct Server {
     pub(crate) setup: Setup,
     pub(crate) listening: Listening,
     pub(crate) admin: Option<Arc<OwnedFd>>,
+    /// Whether the admin socket is lent: its name is its owner's.
+    pub(crate) admin_is_lent: bool,
     /// Which file the name of the admin socket led to when it began to be used.
     admin_node: Option<Node>,
     /// The master whose place this one takes, until it has.
     pub(crate) before: Option<Channel>,
-    /// Whether the sockets are lent: their owner goes on listening when the server ends.
-    pub(crate) is_lent: bool,
 }
 
 /// What a check has found.
@@ -149,21 +149,15 @@ impl Server {
         settings: Settings,
     ) -> Result<Server, String> {
         // First, while the numbers of descriptors mean what the parent process says.
-        let inherited = Inherited::of_process()?;
-        let Inherited { before, admin, listening, local, is_lent, roots } = inherited;
-        let setup = Setup::open(architecture, settings, Earlier::Nothing, &roots)?;
+        let mut inherited = Inherited::of_process()?;
         // Who lends Unix-domain sockets says nothing of which is for what but their names. Commands
         // are accepted over that of `admin` alone: another may be one that all may connect to.
-        let is_admin = |path: &PathBuf| match &setup.settings.admin {
-            Some(AdminAddress::Unix(known)) => known == path,
-            _ => false,
-        };
-        let (admins, own): (Vec<_>, Vec<_>) =
-            local.into_iter().partition(|(path, _)| is_admin(path));
-        let own = own.into_iter().map(|(path, socket)| (Endpoint::Unix(path), vec![socket]));
-        let listening = listening.into_iter().chain(own).collect();
-        let admin = admin.or_else(|| admins.into_iter().next_back().map(|(_, socket)| socket));
-        let mut listening = Listening::bind(&setup.settings, listening, is_lent)?;
+        if let Some(AdminAddress::Unix(path)) = &settings.admin {
+            inherited.admin = inherited.admin.take().or_else(|| inherited.take_admin(path));
+        }
+        let Inherited { before, admin, admin_is_lent, listening, roots } = inherited;
+        let setup = Setup::open(architecture, settings, Earlier::Nothing, &roots)?;
+        let mut listening = Listening::bind(&setup.settings, listening)?;
         if before.is_none() {
             listening.prepare(architecture, &setup.settings)?;
         }
@@ -175,17 +169,20 @@ impl Server {
             _ => bind_admin(&setup.settings)?,
         };
         let admin_node = admin_node(&setup.settings);
-        Ok(Server { configuration: None, setup, listening, admin, admin_node, before, is_lent })
+        let configuration = None;
+        Ok(Server { configuration, setup, listening, admin, admin_is_lent, admin_node, before })
     }
 
     /// Has another admin socket, which is that of the settings.
     pub(crate) fn use_admin(&mut self, admin: Option<Arc<OwnedFd>>) {
+        self.admin_is_lent = false;
         (self.admin, self.admin_node) = (admin, admin_node(&self.setup.settings));
     }
 
     /// Removes the name of the admin socket, unless another has it by now.
     pub(crate) fn remove_admin_name(&self, path: &Path) {
-        self.admin_node.iter().for_each(|own| net::unlink_unix(path, *own));
+        let own = self.admin_node.filter(|_| !self.admin_is_lent);
+        own.iter().for_each(|own| net::unlink_unix(path, *own));
     }
 
     /// The same, and its settings can be read again while it runs.
@@ -266,11 +263,9 @@ impl Server {
         let Setup { architecture, settings, sites, confinement, tls, .. } = &self.setup;
         let mut warnings = warnings::all(*architecture, settings, sites, confinement);
         warnings.extend(tls.iter().flat_map(Tls::warnings).cloned());
-        if self.is_lent {
-            warnings.extend(self.listening.unlisted().iter().map(|address| {
-                format!("a socket for {address} was handed over, which `listen` does not list")
-            }));
-        }
+        warnings.extend(self.listening.unlisted().map(|address| {
+            format!("a socket for {address} was handed over, which `listen` does not list")
+        }));
         warnings
     }
 

@@ -353,7 +353,7 @@ impl Master {
             // Processes of the generation before end when no worker can reach them any more.
             self.replaced = None;
             self.server.configuration = None;
-            self.server.listening.forget_left();
+            self.server.listening.close_left();
             for child in &mut self.children {
                 child.accepting = None;
             }

@@ -77,7 +77,7 @@ impl Master {
         let number = self.generation.number + 1;
         let started_ms = clock::monotonic_ms();
         // Until this master is ready, the one before may take over again.
-        let lends_listeners = self.server.is_lent || self.server.before.is_some();
+        let lends_listeners = self.server.listening.has_lent() || self.server.before.is_some();
         self.generation = Generation {
             number,
             architecture,

@@ -63,16 +63,15 @@ impl Master {
     /// Refuses new connections where workers do not, because the listening sockets were lent when
     /// they began: as soon as they have taken what was queued.
     fn stop_listening(&mut self) {
-        let is_ours = !self.server.is_lent && !self.due.is_replaced;
-        if !self.generation.lends_listeners || !is_ours {
+        if !self.generation.lends_listeners || self.due.is_replaced {
             return;
         }
         let until_ms = clock::monotonic_ms() + LEAVE_MS_MAX;
         for accepting in self.children.iter_mut().filter_map(|child| child.accepting.take()) {
             process::wait_for_end(&accepting, until_ms.saturating_sub(clock::monotonic_ms()));
         }
-        for socket in self.server.listening.all() {
-            net::stop_listening(&*socket);
+        for socket in self.server.listening.own() {
+            net::stop_listening(socket);
         }
     }
 

@@ -76,6 +76,7 @@ impl Master {
         let admin = self.server.admin.as_deref();
         let roots = self.server.setup.tls.as_ref().map(|tls| tls.roots().in_memory());
         let roots = roots.transpose().map_err(fail)?;
+        let lent = handover::describe_lent(self.server.listening.lent(), self.server.admin_is_lent);
         let told =
             handover::describe(theirs.as_fd(), admin, roots.as_ref(), listening.iter().cloned());
         // Who supervises this master waits for its own children. Of any other it will not see the
@@ -93,7 +94,8 @@ impl Master {
                 keep.extend(roots.as_ref().map(AsFd::as_fd));
                 keep.push(theirs.as_fd());
                 let own = process::own_id().to_string();
-                let set = [(handover::VARIABLE, told), (notify::WATCHED, own)];
+                let set =
+                    [(handover::VARIABLE, told), (handover::LENT, lent), (notify::WATCHED, own)];
                 let unset = handover::SYSTEMD;
                 let error = inherit::run_program(&program, &arguments, &keep, &set, &unset);
                 say!(Level::Error, "cannot run {}: {error}", program.display());

@@ -1,7 +1,9 @@
 //! Addresses of `[[listener]]` tables: served, told, and changed by a reload and by an upgrade.
 
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use crate::common::{
@@ -149,7 +151,7 @@ fn a_listener_takes_the_socket_that_was_handed_over_for_its_address() {
     let lines =
         format!("arch = \"sped\"\n{}[[site]]\nroot = {:?}\n", listener(address, ""), site.path());
     std::fs::write(&config, lines).expect("the file is written");
-    let mut child = handed_over(&config, &socket);
+    let mut child = handed_over(&config, socket.try_clone().expect("a copy"));
     for _ in 0..3 {
         answers(address, false);
     }
@@ -157,12 +159,69 @@ fn a_listener_takes_the_socket_that_was_handed_over_for_its_address() {
     assert!(wait_for("the end", || child.try_wait().expect("a child")).success());
 }
 
-fn handed_over(config: &Path, socket: &std::net::TcpListener) -> std::process::Child {
+/// What systemd lends stays its own, by its name, its mode and as something that listens: through
+/// reloads that do not list it and list it again, an upgrade and the end.
+#[test]
+fn a_socket_that_was_lent_is_its_owners_to_the_end() {
+    for arch in ["n-copy", "mt", "uring"] {
+        let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = tcp.local_addr().expect("it is bound").to_string();
+        stays_its_owners(arch, &address, OwnedFd::from(tcp), &|| {
+            answers(address.parse().expect("an address"), false);
+        });
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = within(&directory, "lent.sock");
+        let local = UnixListener::bind(&path).expect("it is bound");
+        let mode = || std::fs::metadata(&path).expect("it is there").permissions().mode() & 0o777;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).expect("a mode");
+        stays_its_owners(arch, &format!("unix:{}", text(&path)), OwnedFd::from(local), &|| {
+            assert_eq!(Client::connect_unix(&path).ask(last_get("/small.txt")).status(), 200);
+            assert_eq!(mode(), 0o666, "{arch}");
+        });
+        assert_eq!(mode(), 0o666, "{arch}");
+    }
+}
+
+fn stays_its_owners(arch: &str, address: &str, socket: OwnedFd, answers: &dyn Fn()) {
+    let site = Site::with(&[("small.txt", b"small")]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let config = within(&directory, "flyball.toml");
+    let configure = |listener: &str| write(&directory, &site, arch, listener);
+    std::fs::write(within(&directory, "certificate.pem"), "").expect("it is written");
+    let listed = format!("listen = [\"127.0.0.1:0\"]\n[[listener]]\naddress = {address:?}\n");
+    configure(&listed);
+    let mut child = handed_over(&config, socket.try_clone().expect("a copy"));
+    let (admin, pid) = (within(&directory, "admin"), within(&directory, "pid"));
+    wait_for("the server", || pid.exists().then_some(()));
+    answers();
+    configure("listen = [\"127.0.0.1:0\"]\n");
+    told(&admin, &["reload"]);
+    configure(&listed);
+    told(&admin, &["reload"]);
+    answers();
+    let said = told(&admin, &["upgrade"]);
+    assert!(said.ends_with(" has taken over\n"), "{arch}: {said}");
+    assert!(wait_for("the end", || child.try_wait().expect("a child")).success());
+    answers();
+    told(&admin, &["reload"]);
+    answers();
+    let successor = std::fs::read_to_string(&pid).expect("the number of the master");
+    signal(successor.trim().parse().expect("a number"), "TERM");
+    wait_for("its end", || (!pid.exists()).then_some(()));
+    // Who connects now waits for the next server, which is what the socket is lent for.
+    let late = match address.strip_prefix("unix:") {
+        Some(path) => UnixStream::connect(path).map(drop),
+        None => std::net::TcpStream::connect(address).map(drop),
+    };
+    late.unwrap_or_else(|error| panic!("{arch}: {address}: {error}"));
+}
+
+fn handed_over(config: &Path, socket: impl Into<OwnedFd>) -> std::process::Child {
     let script = "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web \
                   exec \"$0\" serve --config \"$1\"";
     std::process::Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_flyball"), text(config)])
-        .stdin(std::os::fd::OwnedFd::from(socket.try_clone().expect("a copy")))
+        .stdin(socket.into())
         .stdout(std::process::Stdio::null())
         .spawn()
         .expect("sh runs")
