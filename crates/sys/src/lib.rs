@@ -28,6 +28,7 @@ pub mod intake;
 pub mod known_file;
 pub mod letterbox;
 pub mod lock;
+pub mod lock_file;
 pub mod log_file;
 pub mod machine;
 pub mod mapping;

@@ -15,7 +15,7 @@ const DIRECTORY_MODE: u32 = 0o755;
 /// When the disk fails or is full: then the old one is there as it was.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory)?;
+    make_directory(directory)?;
     let beside = path.with_extension(format!("{}.new", std::process::id()));
     let written = write(&beside, bytes, mode).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
@@ -23,6 +23,14 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     }
     written?;
     File::open(directory)?.sync_all()
+}
+
+/// Makes a directory for such files, and what is missing of those above it.
+///
+/// # Errors
+/// When one cannot be made, or something else is there.
+pub fn make_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
 }
 
 fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {

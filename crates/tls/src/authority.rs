@@ -75,7 +75,7 @@ impl Authority {
     /// # Errors
     /// What cannot be used.
     pub fn from_pem(text: &str) -> Result<Authority, Fault> {
-        let pair = Pair::of_challenge(text.as_bytes(), text.as_bytes())?;
+        let pair = Pair::from_pem(text.as_bytes(), text.as_bytes())?;
         let certificate = pair.certificate();
         let key = KeyPair::from_pem(text).map_err(|error| Fault::WrongKey(error.to_string()))?;
         let begin = text.find("-----BEGIN CERTIFICATE").unwrap_or(0);

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use flyball_site::{CertificateFiles, SiteSettings};
-use flyball_sys::secret_file;
+use flyball_sys::secret_file::{self, Version};
 use flyball_tls::{Certificate, Pair};
 
 use super::hosts::{Named, shown};
-use super::internal;
+use super::internal::{self, Kept};
 use super::told::{Told, names_of};
 use super::watched::{Look, Moment, Watched};
 use crate::words::lasting;
@@ -53,6 +53,8 @@ pub(super) struct Files {
     in_use: Option<Certificate>,
     /// The kind of its key.
     key: &'static str,
+    /// Which authority of this machine has issued it, if one has.
+    authority: Option<Version>,
     /// How much was said of its end.
     said_of_end: Option<End>,
 }
@@ -88,7 +90,8 @@ impl Files {
         let watched = Watched::new([names.chain.as_path(), names.key.as_path()]);
         let (names, hosts) = (names.clone(), hosts.to_vec());
         let key = pair.map_or("", Pair::key_kind);
-        Files { names, source, hosts, watched, in_use, key, said_of_end: None }
+        let (authority, said_of_end) = (None, None);
+        Files { names, source, hosts, watched, in_use, key, authority, said_of_end }
     }
 
     /// Another site has it too.
@@ -111,19 +114,24 @@ impl Files {
         Ok((files, pair))
     }
 
-    /// Has the authority issue another certificate, if it is time for it.
+    /// Has the authority issue another certificate, if it is time for it, or another authority has
+    /// taken the place of the one that issued it: clients are to trust that one.
     ///
     /// # Errors
     /// Why it cannot, if that was not said yet.
     pub(super) fn issue(&mut self, directory: &Path, now_s: u64) -> Option<Result<Pair, String>> {
         let ends_s = self.in_use.as_ref().map_or(0, |in_use| in_use.not_after_s);
-        if ends_s > now_s + internal::RENEWED_S {
+        let is_replaced =
+            self.authority.is_some_and(|version| internal::is_replaced(directory, version));
+        if ends_s > now_s + internal::RENEWED_S && !is_replaced {
             return None;
         }
-        let authority = internal::open(directory, now_s);
-        match authority.and_then(|authority| authority.issue(&self.hosts, now_s)) {
-            Ok(pair) => {
+        let kept = internal::open(directory, now_s);
+        let issue = |kept: Kept| Ok((kept.authority.issue(&self.hosts, now_s)?, kept.version));
+        match kept.and_then(issue) {
+            Ok((pair, version)) => {
                 self.take(&pair);
+                self.authority = Some(version);
                 Some(Ok(pair))
             }
             Err(why) => self.watched.say(why).map(Err),
@@ -304,6 +312,22 @@ mod tests {
         certificate.not_after_s = now_s + left_s;
         certificate.not_before_s = certificate.not_after_s - of * DAY_S;
         near(&certificate, now_s)
+    }
+
+    #[test]
+    fn another_authority_issues_another_certificate_at_the_next_look() {
+        let dir = tempfile::tempdir().unwrap();
+        let (now_s, at) = (1_800_000_000, dir.path().join("internal"));
+        let site = SiteSettings { hosts: vec!["localhost".into()], ..SiteSettings::default() };
+        let (mut files, first) = Files::issued(&site, &at, now_s).unwrap();
+        assert!(files.issue(&at, now_s + DAY_S).is_none());
+        std::fs::remove_dir_all(&at).unwrap();
+        assert!(files.issue(&at, now_s + DAY_S).is_none(), "none is made before it is needed");
+        let (_, other) = Files::issued(&site, &at, now_s + 2 * DAY_S).unwrap();
+        let next = files.issue(&at, now_s + 2 * DAY_S).unwrap().unwrap();
+        assert_ne!(first.certificate().issuer, next.certificate().issuer);
+        assert_eq!(next.certificate().issuer, other.certificate().issuer);
+        assert!(files.issue(&at, now_s + 2 * DAY_S).is_none());
     }
 
     fn certificate() -> Certificate {

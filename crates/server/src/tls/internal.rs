@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use flyball_site::SiteSettings;
 use flyball_site::hosts::{ADDRESSES, without_brackets};
 use flyball_sys::error_log::shown_in_line;
+use flyball_sys::lock_file::LockFile;
+use flyball_sys::secret_file::Version;
 use flyball_sys::{secret_file, whole_file};
 use flyball_tls::{Authority, Certificate};
 
@@ -16,6 +18,13 @@ const KEY: &str = "authority.pem";
 
 /// Its certificate alone, for those who are to trust it.
 const ROOT: &str = "root.pem";
+
+/// Who holds this lock may make an authority: several servers can have one directory.
+const LOCK: &str = "lock";
+
+/// Longest wait for the lock, in milliseconds. An authority is made in a few, and the disk may be
+/// slow.
+const LOCK_MS_MAX: u64 = 5_000;
 
 /// An authority with less time left, in seconds, gives way to another: what it issues would hold
 /// no longer.
@@ -66,37 +75,75 @@ pub(super) fn names_of(site: &SiteSettings) -> Vec<String> {
     names
 }
 
-/// The authority in this directory; another one, if there is none or it ends soon. Blocks on the
-/// disk.
-///
-/// # Errors
-/// What cannot be read, or written.
-pub(super) fn open(directory: &Path, now_s: u64) -> Result<Authority, String> {
-    let failed = |error: io::Error| {
-        format!("the authority of this machine, in {}: {error}", directory.display())
-    };
-    let path = directory.join(KEY);
-    let kept = read(&path).map_err(failed)?;
-    let lasts = |authority: &Authority| authority.not_after_s() > now_s + LEFT_S;
-    let authority = match kept.filter(lasts) {
-        Some(authority) => authority,
-        None => {
-            let made = Authority::new(now_s)?;
-            whole_file::replace(&path, made.to_pem().as_bytes(), 0o600).map_err(failed)?;
-            made
-        }
-    };
-    // Another server may be about to make one too: the certificate is that of the key.
-    let root = root_path(directory);
-    let known = secret_file::read(&root, FILE_BYTES_MAX).map(|file| file.bytes);
-    if known.is_ok_and(|bytes| bytes == authority.root().as_bytes()) {
-        return Ok(authority);
-    }
-    whole_file::replace(&root, authority.root().as_bytes(), 0o644).map_err(failed)?;
-    Ok(authority)
+/// An authority that was read, and of which version of its file.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) authority: Authority,
+    pub(super) version: Version,
 }
 
-fn read(path: &Path) -> io::Result<Option<Authority>> {
+impl Kept {
+    /// Whether it holds long enough, and the certificate that clients are to trust is its own.
+    fn is_whole(&self, directory: &Path, now_s: u64) -> bool {
+        let root = secret_file::read(&root_path(directory), FILE_BYTES_MAX);
+        self.lasts(now_s) && root.is_ok_and(|file| file.bytes == self.authority.root().as_bytes())
+    }
+
+    fn lasts(&self, now_s: u64) -> bool {
+        self.authority.not_after_s() > now_s + LEFT_S
+    }
+}
+
+/// The authority in this directory; another one, if there is none or it ends soon. All servers of a
+/// directory get the same one, whose certificate lies there as well. Blocks on the disk, and while
+/// another server makes one.
+///
+/// # Errors
+/// What cannot be read, or written; that another server has held the lock for too long.
+pub(super) fn open(directory: &Path, now_s: u64) -> Result<Kept, String> {
+    let opened = match read(directory) {
+        Ok(Some(kept)) if kept.is_whole(directory, now_s) => Ok(kept),
+        Ok(_) => read_or_make(directory, now_s),
+        Err(error) => Err(error),
+    };
+    opened.map_err(|error| {
+        format!("the authority of this machine, in {}: {error}", directory.display())
+    })
+}
+
+/// The same, while no other server does.
+fn read_or_make(directory: &Path, now_s: u64) -> io::Result<Kept> {
+    let _held = lock(directory)?;
+    let kept = match read(directory)?.filter(|kept| kept.lasts(now_s)) {
+        Some(kept) if kept.is_whole(directory, now_s) => return Ok(kept),
+        Some(kept) => kept,
+        None => {
+            let (path, authority) =
+                (directory.join(KEY), Authority::new(now_s).map_err(io::Error::other)?);
+            whole_file::replace(&path, authority.to_pem().as_bytes(), 0o600)?;
+            Kept { authority, version: Version::of(&path)? }
+        }
+    };
+    let root = kept.authority.root().as_bytes();
+    whole_file::replace(&root_path(directory), root, 0o644)?;
+    Ok(kept)
+}
+
+/// Takes the lock of this directory, which is made where it is missing.
+fn lock(directory: &Path) -> io::Result<LockFile> {
+    whole_file::make_directory(directory)?;
+    let held = LockFile::hold(&directory.join(LOCK), LOCK_MS_MAX)?;
+    let s = LOCK_MS_MAX / 1_000;
+    held.ok_or_else(|| io::Error::other(format!("another server has held {LOCK} for {s} s")))
+}
+
+/// Whether the authority that lies in this directory is another than that of this version.
+pub(super) fn is_replaced(directory: &Path, version: Version) -> bool {
+    Version::of(&directory.join(KEY)).is_ok_and(|now| now != version)
+}
+
+fn read(directory: &Path) -> io::Result<Option<Kept>> {
+    let path = &directory.join(KEY);
     let file = match secret_file::read(path, FILE_BYTES_MAX) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
@@ -105,9 +152,11 @@ fn read(path: &Path) -> io::Result<Option<Authority>> {
         let why = format!("{KEY} is open to others (mode {:04o}): chmod 600", file.mode);
         return Err(io::Error::other(why));
     }
-    let text = String::from_utf8(file.bytes).map_err(io::Error::other)?;
-    let read = Authority::from_pem(&text);
-    read.map(Some).map_err(|fault| io::Error::other(format!("{KEY} {fault}; remove it")))
+    let (version, text) = (file.version, String::from_utf8(file.bytes).map_err(io::Error::other)?);
+    match Authority::from_pem(&text) {
+        Ok(authority) => Ok(Some(Kept { authority, version })),
+        Err(fault) => Err(io::Error::other(format!("{KEY} {fault}; remove it"))),
+    }
 }
 
 #[cfg(test)]
@@ -123,15 +172,64 @@ mod tests {
     fn one_is_made_once_and_another_when_its_end_is_near() {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().join("state/internal");
-        let first = open(&at, NOW_S).unwrap();
+        let first = opened(&at, NOW_S);
         let mode = |name: &str| fs::metadata(at.join(name)).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(KEY), mode(ROOT)), (0o600, 0o644));
-        let later = open(&at, NOW_S + 300 * DAY_S).unwrap();
+        let later = opened(&at, NOW_S + 300 * DAY_S);
         assert_eq!(later.root(), first.root());
-        let next = open(&at, NOW_S + 340 * DAY_S).unwrap();
+        let next = opened(&at, NOW_S + 340 * DAY_S);
         assert_ne!(next.root(), first.root());
         assert_eq!(fs::read_to_string(root_path(&at)).unwrap(), next.root());
-        assert_eq!(fs::read_dir(&at).unwrap().count(), 2);
+        assert_eq!(mode(LOCK), 0o600);
+        assert_eq!(fs::read_dir(&at).unwrap().count(), 3);
+    }
+
+    fn opened(directory: &Path, now_s: u64) -> Authority {
+        open(directory, now_s).unwrap().authority
+    }
+
+    #[test]
+    fn all_who_begin_at_once_have_one_and_its_certificate_lies_there() {
+        const SERVERS: usize = 8;
+        let dir = tempfile::tempdir().unwrap();
+        for round in 0..20 {
+            let at = dir.path().join(round.to_string());
+            let together = std::sync::Barrier::new(SERVERS);
+            let one = || {
+                together.wait();
+                opened(&at, NOW_S).root().to_owned()
+            };
+            let all: Vec<String> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..SERVERS).map(|_| scope.spawn(one)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            let root = fs::read_to_string(root_path(&at)).unwrap();
+            assert!(all.iter().all(|one| *one == root), "round {round}");
+            assert_eq!(opened(&at, NOW_S).root(), root);
+        }
+    }
+
+    #[test]
+    fn a_certificate_of_another_authority_gives_way_to_the_own_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = opened(dir.path(), NOW_S);
+        fs::write(root_path(dir.path()), Authority::new(NOW_S).unwrap().root()).unwrap();
+        assert_eq!(opened(dir.path(), NOW_S).root(), own.root());
+        assert_eq!(fs::read_to_string(root_path(dir.path())).unwrap(), own.root());
+        // Where nothing is to be written, the directory may be one that cannot be.
+        fs::remove_file(dir.path().join(LOCK)).unwrap();
+        assert_eq!(opened(dir.path(), NOW_S).root(), own.root());
+        assert!(!dir.path().join(LOCK).exists());
+    }
+
+    #[test]
+    fn who_never_lets_go_of_the_lock_is_not_waited_for_long() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = lock(dir.path()).unwrap();
+        let why = open(dir.path(), NOW_S).unwrap_err();
+        assert!(why.ends_with("another server has held lock for 5 s"), "{why}");
+        drop(held);
+        opened(dir.path(), NOW_S);
     }
 
     #[test]
@@ -144,6 +242,11 @@ mod tests {
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&key, "x").unwrap();
         assert!(open(dir.path(), NOW_S).unwrap_err().contains("remove it"));
+        let [one, other] = [0, 1].map(|_| Authority::new(NOW_S).unwrap().to_pem());
+        let begin = |text: &str| text.find("-----BEGIN CERTIFICATE").unwrap();
+        fs::write(&key, one[..begin(&one)].to_owned() + &other[begin(&other)..]).unwrap();
+        let why = open(dir.path(), NOW_S).unwrap_err();
+        assert!(why.contains("does not belong to the certificate; remove it"), "{why}");
     }
 
     #[test]
