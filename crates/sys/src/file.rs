@@ -11,7 +11,7 @@ use rustix::fs::{
     StatxFlags,
 };
 
-use crate::node::Node;
+use crate::node::{Node, device_number, device_of_stat};
 use crate::place::lead_outside_proc;
 use crate::refused::is_refused;
 
@@ -339,9 +339,8 @@ pub fn stamp(file: impl AsFd) -> io::Result<Stamp> {
 /// The stamp in the kernel's answer to stat(2): the same as in that to statx(2).
 fn stamp_of_stat(stat: &Stat) -> Stamp {
     let ns = |s: i64, ns: i64| i128::from(s) * 1_000_000_000 + i128::from(ns);
-    let device = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
     Stamp {
-        device: u64::from(device.0) << 32 | u64::from(device.1),
+        device: device_of_stat(stat),
         inode: stat.st_ino,
         size: stat.st_size as u64,
         modified_ns: ns(stat.st_mtime, stat.st_mtime_nsec as i64),
@@ -365,7 +364,7 @@ pub(crate) fn stamp_of(statx: &Statx) -> Stamp {
         i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
     };
     Stamp {
-        device: u64::from(statx.stx_dev_major) << 32 | u64::from(statx.stx_dev_minor),
+        device: device_number(statx.stx_dev_major, statx.stx_dev_minor),
         inode: statx.stx_ino,
         size: statx.stx_size,
         modified_ns: ns(statx.stx_mtime),

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use rustix::fs::{Stat, fstat};
+use rustix::fs::{Stat, fstat, major, minor};
 
 /// A file or directory, by its device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,7 +21,18 @@ pub fn node(opened: impl AsFd) -> io::Result<Node> {
 }
 
 pub(crate) fn node_of(about: &Stat) -> Node {
-    Node { device: about.st_dev, inode: about.st_ino }
+    Node { device: device_of_stat(about), inode: about.st_ino }
+}
+
+/// The number of a device, as stat(2) tells of it: the same as [`device_number`] of statx(2).
+pub(crate) fn device_of_stat(about: &Stat) -> u64 {
+    device_number(major(about.st_dev), minor(about.st_dev))
+}
+
+/// The number of a device by its two parts, which is not the kernel's own number: that of stat(2)
+/// has the parts in pieces, and statx(2) has none.
+pub(crate) fn device_number(major: u32, minor: u32) -> u64 {
+    u64::from(major) << 32 | u64::from(minor)
 }
 
 impl From<[u64; 2]> for Node {
@@ -35,5 +46,17 @@ impl From<Node> for [u64; 2] {
     /// For another process of this machine.
     fn from(node: Node) -> [u64; 2] {
         [node.device, node.inode]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_the_same_however_it_was_looked_at() {
+        let file = tempfile::tempfile().unwrap();
+        let stamp = crate::file::stamp(&file).unwrap();
+        assert_eq!(node(&file).unwrap(), Node::from(&stamp));
     }
 }

@@ -27,8 +27,9 @@ const LOOK_MS: u64 = 50;
 /// The accepts of one listening socket.
 #[derive(Debug, Default)]
 struct Listener {
-    /// Accepts that complete once.
+    /// Accepts that complete once, and whether they were cancelled.
     singles: usize,
+    taken_back: bool,
     /// The accept that completes again and again, and whether it was cancelled.
     repeating: bool,
     cancelled: bool,
@@ -87,6 +88,7 @@ impl Accepts {
         }
         let limit = worker.shared.live().accept_limit();
         let most = worker.connections_max;
+        let free = most.saturating_sub(open);
         let repeats = limit == AcceptLimit::Infinite
             && (self.margin == 0 || open.saturating_add(self.margin) < most);
         let singles = match limit {
@@ -94,6 +96,9 @@ impl Accepts {
             AcceptLimit::Infinite => SINGLES_MAX,
             AcceptLimit::At(limit) => singles(limit),
         };
+        // A socket without an accept is not heard: each has its share of the places, or one.
+        let share = (free / self.listeners.len().max(1)).clamp(1, singles);
+        self.take_back(ring, free, share);
         for at in 0..self.listeners.len() {
             let token = LISTENERS + 2 * at as u64;
             let socket = worker.listeners[at].socket();
@@ -105,8 +110,8 @@ impl Accepts {
             } else if repeats {
                 self.listeners[at].repeating = true;
                 ring.accept_socket(socket, token, true);
-            } else {
-                while self.listeners[at].singles < singles && open + self.under_way() < most {
+            } else if free > 0 && !self.listeners[at].taken_back {
+                for _ in self.listeners[at].singles..share {
                     self.listeners[at].singles += 1;
                     ring.accept_socket(socket, token + 1, false);
                 }
@@ -114,6 +119,24 @@ impl Accepts {
         }
         if open >= most && self.under_way() == 0 {
             self.say_paused(worker, accept::FULL, open);
+        }
+    }
+
+    /// Cancels the accepts of sockets that have more than their share, if all together are more than
+    /// the places that are free and the sockets, and all when no place is free: what is accepted
+    /// all the same is beyond the most by fewer than there are sockets.
+    fn take_back(&mut self, ring: &mut Ring, free: usize, share: usize) {
+        let all: usize = self.listeners.iter().map(|listener| listener.singles).sum();
+        let kept = match free {
+            0 => 0,
+            _ if all > free.max(self.listeners.len()) => share,
+            _ => return,
+        };
+        for (at, listener) in self.listeners.iter_mut().enumerate() {
+            if listener.singles > kept && !listener.taken_back {
+                listener.taken_back = true;
+                ring.cancel(LISTENERS + 2 * at as u64 + 1);
+            }
         }
     }
 
@@ -158,7 +181,10 @@ impl Accepts {
         match (more, token.saturating_sub(LISTENERS) % 2) {
             (true, _) => {}
             (false, 0) => (listener.repeating, listener.cancelled) = (false, false),
-            (false, _) => listener.singles -= 1,
+            (false, _) => {
+                listener.singles -= 1;
+                listener.taken_back &= listener.singles > 0;
+            }
         }
     }
 

@@ -125,6 +125,25 @@ fn listeners_come_go_and_change_by_a_reload() {
 }
 
 #[test]
+fn every_address_is_answered_when_there_are_as_many_as_connections_may_be_or_more() {
+    for arch in architectures() {
+        for most in [4, 8, 100] {
+            let all: Vec<SocketAddr> = (0..8).map(|_| free_address()).collect();
+            let tables: String = all.iter().map(|address| listener(*address, "")).collect();
+            let lines = format!("connections.max = {most}\naccept.defer = false\n{tables}");
+            let _server = Listening::start(arch, &lines);
+            for _ in 0..3 {
+                all.iter().for_each(|address| answers(*address, false));
+            }
+            // One that is held where another is full of them leaves the others theirs.
+            let held = Client::connect(all[7]);
+            all.iter().for_each(|address| answers(*address, false));
+            drop(held);
+        }
+    }
+}
+
+#[test]
 fn an_upgrade_hands_listeners_over() {
     for arch in KINDS.into_iter().filter(|kind| architectures().contains(kind)) {
         let (first, second) = (free_address(), free_address());
