@@ -119,7 +119,14 @@ impl Listening {
             let place = known.iter().position(|bound| is_it(bound) && is_there(bound));
             let found = match place {
                 Some(at) => known.remove(at).clone(),
-                None => bind(wanted, settings)?,
+                None => match bind(wanted, settings) {
+                    Ok(made) => made,
+                    Err(why) => {
+                        let so_far = Listening { bound, left: Vec::new() };
+                        remove_names(&so_far.names_beside(self));
+                        return Err(why);
+                    }
+                },
             };
             let listen = Listen { address: found.listen.address.clone(), ..wanted.clone() };
             bound.push(Bound { listen, hosts: settings.number_of_hosts(wanted), ..found });
@@ -349,6 +356,11 @@ impl Bound {
         };
         Ok(())
     }
+}
+
+/// Removes these names of Unix-domain sockets, as far as they still lead to these files.
+pub(crate) fn remove_names(names: &[(PathBuf, Node)]) {
+    names.iter().for_each(|(path, own)| net::unlink_unix(path, *own));
 }
 
 fn bind(wanted: &Listen, settings: &Settings) -> Result<Bound, String> {

@@ -158,16 +158,19 @@ impl Server {
         let Inherited { before, admin, admin_is_lent, listening, roots } = inherited;
         let setup = Setup::open(architecture, settings, Earlier::Nothing, &roots)?;
         let mut listening = Listening::bind(&setup.settings, listening)?;
+        let mut prepared = Ok(false);
         if before.is_none() {
-            listening.prepare(architecture, &setup.settings)?;
+            prepared = listening.prepare(architecture, &setup.settings);
         }
-        let admin = match (admin, &setup.settings.admin) {
-            (_, None) => None,
+        let admin = prepared.and_then(|_| match (admin, &setup.settings.admin) {
+            (_, None) => Ok(None),
             // One that was handed over, listening, is not made again.
-            (Some(socket), Some(AdminAddress::Unix(_))) => Some(Arc::new(socket)),
-            (Some(socket), Some(_)) if before.is_some() => Some(Arc::new(socket)),
-            _ => bind_admin(&setup.settings)?,
-        };
+            (Some(socket), Some(AdminAddress::Unix(_))) => Ok(Some(Arc::new(socket))),
+            (Some(socket), Some(_)) if before.is_some() => Ok(Some(Arc::new(socket))),
+            _ => bind_admin(&setup.settings),
+        });
+        // Those that were made here lead nowhere now.
+        let admin = admin.inspect_err(|_| listening.remove_names())?;
         let admin_node = admin_node(&setup.settings);
         let configuration = None;
         Ok(Server { configuration, setup, listening, admin, admin_is_lent, admin_node, before })

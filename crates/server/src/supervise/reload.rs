@@ -7,10 +7,11 @@ use flyball_arch::registry;
 use flyball_arch::settings::{AdminAddress, Settings};
 use flyball_site::Earlier;
 use flyball_sys::error_log::Level;
-use flyball_sys::{clock, net, process, say};
+use flyball_sys::{clock, process, say};
 
 use super::Master;
 use super::generations::GENERATIONS_MAX;
+use crate::listening::remove_names;
 use crate::server::{Setup, bind_admin};
 
 impl Master {
@@ -106,8 +107,7 @@ impl Master {
             self.renew(next, listening, GENERATIONS_MAX)?;
             Ok(admin)
         });
-        let admin = renewed
-            .inspect_err(|_| names.iter().for_each(|(path, own)| net::unlink_unix(path, *own)))?;
+        let admin = renewed.inspect_err(|_| remove_names(&names))?;
         if then != now {
             if let (Some(AdminAddress::Unix(path)), true) = (&then.0, then.0 != now.0) {
                 // It leads nowhere any more.

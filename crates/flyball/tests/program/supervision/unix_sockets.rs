@@ -163,6 +163,26 @@ fn only_its_own_socket_is_changed_and_removed() {
     }
 }
 
+#[test]
+fn a_start_or_a_reload_that_fails_leaves_no_socket_in_the_file_system() {
+    let local = Local::start("n-copy", "");
+    let path = local.path();
+    let taken = within(&local.directory, "taken");
+    let _other = UnixListener::bind(&taken).expect("it is bound");
+    let both = format!("{LISTENER}[[listener]]\naddress = \"unix:taken\"\n");
+    write(&local.directory, &local.site, local.arch, &both);
+    let said = crate::common::refused(&within(&local.directory, "admin"), &["reload"]);
+    assert!(said.contains("another server listens there"), "{said}");
+    assert!(!path.exists() && taken.exists());
+    // The admin socket of the one that runs is in use.
+    write(&local.directory, &local.site, local.arch, LISTENER);
+    let another = Launch::program(&[env!("CARGO_BIN_EXE_flyball").into()])
+        .args(&["--config", text(&within(&local.directory, "flyball.toml"))]);
+    let (_, said) = another.try_start().err().expect("it does not serve");
+    assert!(said.contains("another server listens there"), "{said}");
+    assert!(!path.exists());
+}
+
 /// The shell gives the socket the number that systemd would, and its own process id.
 #[test]
 fn a_socket_that_was_handed_over_is_for_commands_only_by_the_path_of_admin() {
