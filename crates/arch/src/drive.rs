@@ -5,7 +5,7 @@
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 
-use flyball_conn::{Connection, LinkNeed, Needs, Watch};
+use flyball_conn::{Connection, LinkNeed, Needs, SocketNeed, Watch};
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_site::{Ask, Plan};
@@ -279,12 +279,20 @@ fn at_once<P: Port>(
     reads: &mut u32,
     desk: &mut Desk,
 ) -> Next {
-    if needs.shut {
-        // It fails only when the peer has gone, which reading will show.
-        let _ = net::shutdown_write(port.socket());
-        port.ready().read = true;
-        connection.shut(desk);
-        debug_assert!(has_ended(connection, |needs| needs.shut));
+    if let Some(need) = needs.socket {
+        // Both fail only when the peer has gone, which reading will show.
+        match need {
+            SocketNeed::Shut => {
+                let _ = net::shutdown_write(port.socket());
+                port.ready().read = true;
+                connection.shut(desk);
+            }
+            SocketNeed::Acknowledge => {
+                let _ = net::acknowledge(port.socket());
+                connection.acknowledged();
+            }
+        }
+        debug_assert!(has_ended(connection, |needs| needs.socket == Some(need)));
         return Next::Round;
     }
     if let Some(need) = needs.link {

@@ -30,7 +30,7 @@ use crate::clients::{ClientAddress, Seat};
 use crate::context::Context;
 use crate::exchange::Exchange;
 use crate::in_clear;
-use crate::needs::{Needs, Watch};
+use crate::needs::{Needs, SocketNeed, Watch};
 use crate::order::Order;
 use crate::peer::{Origin, Peer};
 use crate::transport::Secure;
@@ -277,10 +277,11 @@ impl Connection {
     fn fill(&self, needs: &mut Needs, wants: &Wants) {
         needs.clear();
         needs.again = self.again || self.waits_for_turn();
-        (needs.over, needs.shut) = (wants.close, wants.shut);
+        needs.over = wants.close;
+        needs.socket = wants.shut.then_some(SocketNeed::Shut);
         if wants.close.is_none() && self.has_wire() && (wants.shut || self.is_failing()) {
             // Its last words leave first.
-            (needs.shut, needs.write) = (false, true);
+            (needs.socket, needs.write) = (None, true);
             return;
         }
         if wants.close.is_some() || wants.shut {
@@ -302,8 +303,8 @@ impl Connection {
             needs.link = self.link_need();
         }
         if !self.waits() {
-            needs.read = wants.read && self.takes_cipher();
-            needs.write = wants.write || self.has_wire();
+            (needs.read, needs.write) = (wants.read, wants.write);
+            self.fill_secure(needs);
         }
     }
 

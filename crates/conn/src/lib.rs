@@ -28,7 +28,7 @@ pub use clients::{ClientAddress, ClientLimits, ClientSettings, Seat};
 pub use connection::{Connection, FileBody, Unsealed};
 pub use context::{Account, Context, Hellos, Tried};
 pub use logged::RequestLog;
-pub use needs::{Asks, LinkNeed, Needs, Watch};
+pub use needs::{Asks, LinkNeed, Needs, SocketNeed, Watch};
 pub use order::Order;
 pub use peer::Peer;
 pub use times::Turn;

@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | `again` | `Connection::go_on`; where it has just gone on, in another turn |
 //! | `over` | `Connection::end` |
-//! | `shut` | `Connection::shut`, when the write side of the socket is shut down |
+//! | `socket` | `Connection::shut`, when the write side of the socket is shut down; |
+//! |          | `Connection::acknowledged` |
 //! | `link` | `Connection::linked` with a link that is opened; `Connection::link_shut`; |
 //! |        | `Connection::link_left` |
 //! | `asks` | `Connection::take_plan`; what is done comes back by `Connection::done` |
@@ -30,8 +31,8 @@ pub struct Needs {
     pub again: bool,
     /// The connection is over.
     pub over: Option<CloseReason>,
-    /// The write side of the socket is to be shut down.
-    pub shut: bool,
+    /// What is to be done with its socket, beside receiving and sending.
+    pub socket: Option<SocketNeed>,
     /// What is to be done with its link.
     pub link: Option<LinkNeed>,
     /// Plans that are to be performed.
@@ -50,6 +51,16 @@ pub struct Asks {
     /// Only the first of them count.
     asks: [Ask; ASKS_MAX],
     count: usize,
+}
+
+/// What a connection wants to be done with its socket, beside receiving and sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketNeed {
+    /// The write side is to be shut down.
+    Shut,
+    /// What was received is to be acknowledged now: nothing is sent that would carry that, and its
+    /// client may hold its next bytes back until then (RFC 896).
+    Acknowledge,
 }
 
 /// What a connection wants to be done with its link.
@@ -78,7 +89,7 @@ pub struct Watch {
 impl Needs {
     /// Nothing is wanted.
     pub(crate) fn clear(&mut self) {
-        (self.again, self.over, self.shut, self.link) = (false, None, false, None);
+        (self.again, self.over, self.socket, self.link) = (false, None, None, None);
         (self.read, self.write, self.watch) = (false, false, None);
         self.asks.count = 0;
     }
@@ -86,7 +97,7 @@ impl Needs {
     /// Whether input is all that is wanted.
     pub fn reads_only(&self) -> bool {
         let links = self.link.is_some() || self.watch.is_some();
-        let waits = links || self.asks.first().is_some();
+        let waits = links || self.asks.first().is_some() || self.socket.is_some();
         self.read && !self.write && !waits
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use flyball_http::{ClientCertificate, CloseReason, Secured};
+use flyball_http::{ClientCertificate, CloseReason, Remote, Secured};
 use flyball_site::Out;
 use flyball_tls::{Certificate, Config, RECORD_BYTES_MAX, Session, fingerprint};
 
@@ -45,6 +45,31 @@ pub struct Secure {
     /// It is over as soon as its last words have left.
     pub(crate) failing: Option<CloseReason>,
     pub(crate) leaving: Leaving,
+    pub(crate) acknowledgement: Acknowledgement,
+}
+
+/// What acknowledges the end of the client's handshake. Where that is the last word of all, as by
+/// TLS 1.3 and where TLS 1.2 is resumed, nothing of the server's does before the answer, and a
+/// client that has not set TCP_NODELAY holds its request back until then (RFC 896): for 40 ms, by
+/// which the kernel puts an acknowledgement off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acknowledgement {
+    /// That is still to come.
+    Ahead,
+    /// Nothing does, if no request has come along.
+    Due,
+    /// Something does or has, or its socket knows no acknowledgements.
+    Done,
+}
+
+impl Acknowledgement {
+    /// The handshake is over; the server's last part of it is on its way, or is not.
+    pub(crate) fn handshake_ended(&mut self, has_wire: bool) {
+        *self = match self {
+            Acknowledgement::Ahead if !has_wire => Acknowledgement::Due,
+            _ => Acknowledgement::Done,
+        };
+    }
 }
 
 /// How often others may come before a hello is answered.
@@ -87,8 +112,13 @@ impl Secure {
         is_resumed
     }
 
-    /// TLS of a connection that was accepted now; none where the configuration contradicts itself.
-    pub(crate) fn accept(config: &Config) -> Option<Box<Secure>> {
+    /// TLS of a connection from there that was accepted now; none where the configuration
+    /// contradicts itself.
+    pub(crate) fn accept(config: &Config, from: Remote) -> Option<Box<Secure>> {
+        let acknowledgement = match from {
+            Remote::Ip(_) => Acknowledgement::Ahead,
+            Remote::Unix => Acknowledgement::Done,
+        };
         Some(Box::new(Secure {
             session: Session::accept(config).ok()?,
             apart: None,
@@ -102,6 +132,7 @@ impl Secure {
             ends_between: false,
             failing: None,
             leaving: Leaving::default(),
+            acknowledgement,
         }))
     }
 }

@@ -217,6 +217,14 @@ pub fn set_cork(socket: impl AsFd, corked: bool) -> io::Result<()> {
     }
 }
 
+/// Acknowledges what was received now, not by what is sent next or 40 ms later (`TCP_QUICKACK`).
+///
+/// # Errors
+/// When the connection has gone, or is none of TCP.
+pub fn acknowledge(socket: impl AsFd) -> io::Result<()> {
+    Ok(sockopt::set_tcp_quickack(socket, true)?)
+}
+
 /// Lets calls on the socket wait, or makes them fail with `WouldBlock` instead (`O_NONBLOCK`).
 /// Accepted sockets do not inherit it.
 ///

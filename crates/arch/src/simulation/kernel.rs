@@ -208,6 +208,11 @@ pub(crate) mod net {
         on_line(&socket, |_, _| ()).map_or_else(|| flyball_sys::net::set_cork(socket, corked), Ok)
     }
 
+    pub(crate) fn acknowledge(socket: impl AsFd) -> io::Result<()> {
+        let told = on_line(&socket, |world, _| world.called());
+        told.map_or_else(|| flyball_sys::net::acknowledge(socket), Ok)
+    }
+
     pub(crate) fn set_nonblocking(socket: impl AsFd, on: bool) -> io::Result<()> {
         let set = on_line(&socket, |world, at| world.lines[at].blocks = !on);
         set.map_or_else(|| flyball_sys::net::set_nonblocking(socket, on), Ok)

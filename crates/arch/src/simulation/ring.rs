@@ -382,6 +382,10 @@ impl Ring {
         socket.direct
     }
 
+    pub(crate) fn acknowledge(&mut self, socket: &Socket) {
+        drop(super::kernel::net::acknowledge(&*socket.near));
+    }
+
     pub(crate) fn stop(&mut self, token: u64) {
         self.stop_receiving(token);
         self.stop_waiting_for_room(token);

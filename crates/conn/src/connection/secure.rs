@@ -12,7 +12,8 @@ use flyball_tls::{Config, Failure, Opened, State as Stands};
 
 use super::{Connection, lent};
 use crate::context::Context;
-use crate::transport::{BATCH_BYTES_MAX, Secure};
+use crate::needs::{Needs, SocketNeed};
+use crate::transport::{Acknowledgement, BATCH_BYTES_MAX, Secure};
 use crate::window::SendWindow;
 
 /// What a client gets that speaks HTTP without TLS where TLS is spoken.
@@ -72,7 +73,7 @@ pub struct FileBody<'a> {
 impl Connection {
     /// Speaks TLS from now on; to be called before anything is received.
     pub(super) fn secure(&mut self, config: &Config) {
-        self.tls = Secure::accept(config);
+        self.tls = Secure::accept(config, self.origin.client);
         match self.tls {
             Some(_) => self.conn.shakes_hands(),
             None => self.conn.abort(CloseReason::TlsFailed),
@@ -119,6 +120,23 @@ impl Connection {
         }
         let secure = self.buffers.as_ref().and_then(|buffers| buffers.secure.as_ref());
         secure.is_some_and(|secure| !secure.wire.is_empty())
+    }
+
+    /// What TLS wants of the socket, beside what the machine does.
+    pub(super) fn fill_secure(&self, needs: &mut Needs) {
+        let Some(tls) = self.tls.as_deref() else { return };
+        needs.read &= self.takes_cipher();
+        needs.write |= self.has_wire();
+        if tls.acknowledgement == Acknowledgement::Due && needs.read && !needs.write {
+            needs.socket = Some(SocketNeed::Acknowledge);
+        }
+    }
+
+    /// What was received is acknowledged.
+    pub fn acknowledged(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.acknowledgement = Acknowledgement::Done;
+        }
     }
 
     /// Whether it ends as soon as its last words have left.
@@ -184,8 +202,11 @@ impl Connection {
             cx.time(Timing::Handshake, cx.now_ns().saturating_sub(tls.began_ns));
             // Also where the client's request and its end came along.
             self.conn.begins(&cx.now);
+            tls.acknowledgement.handshake_ended(has_wire);
         }
-        self.unseen |= opened.plain > 0;
+        if opened.plain > 0 {
+            (self.unseen, tls.acknowledgement) = (true, Acknowledgement::Done);
+        }
         match opened.state {
             Stands::Handshake => return false,
             Stands::Open => return was_handshaking || opened.plain > 0,

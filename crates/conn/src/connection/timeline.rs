@@ -13,7 +13,7 @@ pub(super) fn needs(trace: &mut Trace, needs: &Needs) {
         needs if needs.asks.first().is_some() => {}
         Needs { over: Some(_), .. } | Needs { watch: Some(_), .. } => trace.turn(Wait::Server),
         Needs { write: true, .. } => trace.turn(Wait::Socket),
-        Needs { read: true, .. } | Needs { shut: true, .. } => trace.turn(Wait::Client),
+        Needs { read: true, .. } | Needs { socket: Some(_), .. } => trace.turn(Wait::Client),
         _ => trace.waits_on(),
     }
 }

@@ -5,8 +5,8 @@ use std::io::{IoSlice, Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use flyball_conn::{ClientLimits, Connection, Context, Needs, Order, Peer, Unsealed};
-use flyball_http::CloseReason;
+use flyball_conn::{ClientLimits, Connection, Context, Needs, Order, Peer, SocketNeed, Unsealed};
+use flyball_http::{CloseReason, Remote};
 use flyball_observe::counters::{Counter, Owner};
 use flyball_observe::histogram::Timing;
 use flyball_site::Out;
@@ -46,6 +46,8 @@ struct Pair {
     read: Vec<u8>,
     /// Most bytes that a call of the server's takes or gives.
     step: usize,
+    /// How often what the server had received was acknowledged.
+    acknowledged: usize,
     over: Option<CloseReason>,
 }
 
@@ -79,8 +81,8 @@ impl Pair {
         let name = "localhost".try_into().unwrap();
         let mut client = ClientConnection::new(Arc::new(clients), name).unwrap();
         client.set_buffer_limit(None);
-        let (read, step, over) = (Vec::new(), usize::MAX, None);
-        Pair { root, config, cx, connection, client, read, step, over }
+        let (read, step, acknowledged, over) = (Vec::new(), usize::MAX, 0, None);
+        Pair { root, config, cx, connection, client, read, step, acknowledged, over }
     }
 
     /// What the client has to say.
@@ -107,8 +109,13 @@ impl Pair {
                 let words = connection.last_words();
                 return self.tell(&words);
             }
-            if wanted.shut {
-                connection.shut(cx);
+            if let Some(need) = wanted.socket {
+                match need {
+                    SocketNeed::Shut => connection.shut(cx),
+                    SocketNeed::Acknowledge => connection.acknowledged(),
+                }
+                self.acknowledged += usize::from(need == SocketNeed::Acknowledge);
+                assert_ne!(needs(connection).socket, Some(need));
             } else if wanted.write {
                 if let Unsealed::Memory = connection.unsealed() {
                     connection.seal();
@@ -223,6 +230,30 @@ fn a_request_and_the_end_at_once_are_answered() {
         pair.talk();
         assert!(pair.read.ends_with(b"small"), "{version:?}");
         assert_eq!(pair.over, Some(CloseReason::ClientDone));
+    }
+}
+
+#[test]
+fn the_last_word_of_a_handshake_is_acknowledged_where_nothing_that_is_sent_does() {
+    for (version, times) in [(&TLS12, 0), (&TLS13, 1)] {
+        let mut pair = Pair::new(version);
+        pair.talk();
+        assert_eq!((pair.client.is_handshaking(), pair.acknowledged), (false, times));
+        for _ in 0..2 {
+            pair.ask(REQUEST);
+        }
+        assert_eq!(pair.acknowledged, times, "for a request there is none");
+        // The first request comes with that word.
+        let mut pair = Pair::new(version);
+        pair.ask(REQUEST);
+        assert!(pair.read.ends_with(b"small"));
+        assert_eq!(pair.acknowledged, 0);
+        // Its socket has none.
+        let mut pair = Pair::new(version);
+        let peer = Peer { remote: Remote::Unix, ..peer(&pair.config) };
+        pair.connection = accepted_from(peer, &mut pair.cx);
+        pair.talk();
+        assert_eq!((pair.client.is_handshaking(), pair.acknowledged), (false, 0));
     }
 }
 
@@ -564,6 +595,6 @@ fn of_an_answer_that_is_not_all_the_end_is_not_told() {
     let mut pair = downloading();
     pair.connection.send_failed(CloseReason::FileChanged, &mut pair.cx);
     pair.drive();
-    assert!(!needs(&pair.connection).shut, "its side is shut down");
+    assert_eq!(needs(&pair.connection).socket, None, "its side is shut down");
     assert!(!pair.has_read_the_end());
 }

@@ -195,6 +195,28 @@ fn buffers_are_gathered_and_the_end_is_seen() {
     assert_eq!(buffer[0], b'x');
 }
 
+/// Rounds until the kernel has put an acknowledgement off.
+const ROUNDS_MAX: usize = 1_000;
+
+#[test]
+fn what_was_received_is_acknowledged_without_being_answered() {
+    let (listener, address) = listener(8, &ListenOptions::default());
+    let mut client = TcpStream::connect(address).unwrap();
+    let socket = accepted(&listener);
+    let mut buffer = [0; 8];
+    for _ in 0..ROUNDS_MAX {
+        client.write_all(b"a").unwrap();
+        while recv(&socket, &mut buffer).is_err() {}
+        if unacknowledged(&client) > 0 {
+            acknowledge(&socket).unwrap();
+            return assert_eq!(unacknowledged(&client), 0);
+        }
+        assert_eq!(send(&socket, b"b", false).unwrap(), 1);
+        client.read_exact(&mut buffer[..1]).unwrap();
+    }
+    panic!("all is acknowledged at once");
+}
+
 #[test]
 fn what_is_there_is_received_without_waiting_and_its_coming_can_be_waited_for() {
     let (listener, address) = listener(8, &ListenOptions::default());

@@ -27,6 +27,9 @@ const SLACK: u32 = 256;
 /// learns of it by a reset. The kernel reads it where it lies.
 static RESETS: libc::linger = libc::linger { l_onoff: 1, l_linger: 0 };
 
+/// An option that is on, where the kernel reads it.
+static ON: libc::c_int = 1;
+
 /// A connected socket that a ring owns. It is closed by [`Ring::close`], or by a send that closes,
 /// and not by being dropped.
 #[derive(Debug)]
@@ -215,6 +218,15 @@ impl Ring {
         }
     }
 
+    /// Acknowledges what was received: [`net::acknowledge`].
+    pub fn acknowledge(&mut self, socket: &Socket) {
+        match socket.plain() {
+            // It fails only when the connection has gone.
+            Some(plain) => drop(net::acknowledge(plain)),
+            None => self.set_option(socket, (libc::IPPROTO_TCP, libc::TCP_QUICKACK), &ON),
+        }
+    }
+
     /// Makes what is under way for this token complete, and leaves the connection as it is.
     pub fn stop(&mut self, token: u64) {
         self.stop_receiving(token);
@@ -269,19 +281,23 @@ impl Ring {
         self.start_unheld(entry, Kind::Quiet, 0);
     }
 
-    /// Lets the closing that follows at once reset the connection. Direct sockets are only used
-    /// where the kernel has this command too (Linux 6.7).
+    /// Lets the closing that follows at once reset the connection.
     pub fn reset_on_close(&mut self, socket: &Socket) {
-        let Some(plain) = socket.plain() else {
-            let (level, option) = (libc::SOL_SOCKET as u32, libc::SO_LINGER as u32);
-            let (value, len) = ((&raw const RESETS).cast(), size_of_val(&RESETS) as u32);
-            let socket = Fixed(socket.number);
-            let entry = opcode::SetSockOpt::new(socket, level, option, value, len).build();
-            self.start_unheld(entry.flags(Flags::SKIP_SUCCESS), Kind::Quiet, 0);
-            return;
-        };
-        // It fails only when the connection has gone.
-        let _ = net::reset_on_close(plain);
+        match socket.plain() {
+            // It fails only when the connection has gone.
+            Some(plain) => drop(net::reset_on_close(plain)),
+            None => self.set_option(socket, (libc::SOL_SOCKET, libc::SO_LINGER), &RESETS),
+        }
+    }
+
+    /// Sets an option, of this level and number, of a direct socket. These are only used where the
+    /// kernel has this command too (Linux 6.7).
+    fn set_option<T>(&mut self, socket: &Socket, option: (i32, i32), value: &'static T) {
+        let (level, option) = (option.0 as u32, option.1 as u32);
+        let (value, len) = ((&raw const *value).cast(), size_of::<T>() as u32);
+        let socket = Fixed(socket.number);
+        let entry = opcode::SetSockOpt::new(socket, level, option, value, len).build();
+        self.start_unheld(entry.flags(Flags::SKIP_SUCCESS), Kind::Quiet, 0);
     }
 
     /// Closes the socket, after all that was started on it before.

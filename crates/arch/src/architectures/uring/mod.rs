@@ -297,9 +297,8 @@ impl Loop {
                 operations.take_leave(slot, token);
                 continue;
             }
-            if needs.shut {
-                operations.shut_write(slot, token);
-                slot.connection.shut(desk);
+            if let Some(need) = needs.socket {
+                operations.serve_socket(need, slot, token, desk);
                 continue;
             }
             if let Some(ask) = needs.asks.first().filter(|_| slot.may_plan()) {

@@ -5,7 +5,7 @@ mod sealed;
 use std::io;
 use std::os::fd::AsFd;
 
-use flyball_conn::{Connection, Needs};
+use flyball_conn::{Connection, Needs, SocketNeed};
 use flyball_http::CloseReason;
 use flyball_http::out::{Front, Memory};
 use flyball_observe::counters::Counter;
@@ -519,8 +519,24 @@ impl Operations {
         answer
     }
 
-    pub(crate) fn shut_write(&mut self, slot: &mut Slot, token: Token) {
-        slot.ending.shutting = self.ring.shut_write(&slot.socket, token.bits());
+    /// Does what a connection wants of its socket beside receiving and sending.
+    pub(crate) fn serve_socket(
+        &mut self,
+        need: SocketNeed,
+        slot: &mut Slot,
+        token: Token,
+        desk: &Desk,
+    ) {
+        match need {
+            SocketNeed::Shut => {
+                slot.ending.shutting = self.ring.shut_write(&slot.socket, token.bits());
+                slot.connection.shut(desk);
+            }
+            SocketNeed::Acknowledge => {
+                self.ring.acknowledge(&slot.socket);
+                slot.connection.acknowledged();
+            }
+        }
     }
 
     /// What is under way ends soon. A socket that may be closed is not touched: another connection
