@@ -122,9 +122,9 @@ impl Accepts {
         }
     }
 
-    /// Cancels the accepts of sockets that have more than their share, if all together are more than
-    /// the places that are free and the sockets, and all when no place is free: what is accepted
-    /// all the same is beyond the most by fewer than there are sockets.
+    /// Cancels the accepts of sockets that have more than their share, if all together are more
+    /// than the places that are free and the sockets, and all when no place is free: what is
+    /// accepted all the same is beyond the most by fewer than there are sockets.
     fn take_back(&mut self, ring: &mut Ring, free: usize, share: usize) {
         let all: usize = self.listeners.iter().map(|listener| listener.singles).sum();
         let kept = match free {
