@@ -185,6 +185,18 @@ fn what_cannot_be_used_is_told() {
     assert!(Client::new("a b", &Trust::Anyone, None, NOW_S).unwrap_err().contains("a b"));
 }
 
+/// Whether this byte is one of the version of a record, which is ignored (RFC 8446, section 5.1).
+fn is_unread(records: &[u8], at: usize) -> bool {
+    let mut begin = 0;
+    while let Some([_, _, _, high, low]) = records.get(begin..begin + 5) {
+        if (begin + 1..=begin + 2).contains(&at) {
+            return true;
+        }
+        begin += 5 + usize::from(u16::from_be_bytes([*high, *low]));
+    }
+    false
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -202,7 +214,8 @@ proptest! {
         server.open(&std::mem::take(&mut client.wire));
         let mut said = std::mem::take(&mut server.wire);
         let at = at % said.len();
-        let is_same = std::mem::replace(&mut said[at], to) == to;
+        let is_same = is_unread(&said, at) || said[at] == to;
+        said[at] = to;
         let mut state = State::Handshake;
         for bytes in said.chunks(piece) {
             state = client.open(bytes);
