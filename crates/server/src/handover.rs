@@ -20,6 +20,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
+use flyball_arch::settings::{RunningSettings, Settings};
 use flyball_sys::channel::Channel;
 use flyball_sys::inherit;
 use flyball_sys::net::{self, Endpoint};
@@ -31,6 +32,12 @@ pub(crate) const VARIABLE: &str = "FLYBALL_HANDOVER";
 
 /// The variable that names what of it is lent.
 pub(crate) const LENT: &str = "FLYBALL_HANDOVER_LENT";
+
+/// The variable that says what the admin socket is, as [`admin_as_it_is`] writes it.
+pub(crate) const ADMIN_IS: &str = "FLYBALL_HANDOVER_ADMIN";
+
+/// All variables of what a master hands over.
+pub(crate) const VARIABLES: [&str; 3] = [VARIABLE, LENT, ADMIN_IS];
 
 /// The word for the admin socket.
 const ADMIN: &str = "admin";
@@ -68,6 +75,8 @@ pub(crate) struct Inherited {
     pub(crate) admin: Option<OwnedFd>,
     /// Whether that is lent.
     pub(crate) admin_is_lent: bool,
+    /// What it is, if the master before has said so.
+    pub(crate) admin_is: Option<String>,
     /// Listening sockets.
     pub(crate) listening: Vec<Given>,
     /// The roots of tickets of the master before.
@@ -101,7 +110,8 @@ impl Inherited {
         let text = |name: &str| std::env::var(name).ok();
         if let Some(told) = text(VARIABLE) {
             let inherited = parse(&told).map_err(|why| format!("{VARIABLE}={told}: {why}"))?;
-            return Ok(inherited.lent(&text(LENT).unwrap_or_default()));
+            let inherited = inherited.lent(&text(LENT).unwrap_or_default());
+            return Ok(Inherited { admin_is: text(ADMIN_IS), ..inherited });
         }
         let [process, count, names] = SYSTEMD.map(text);
         let is_ours = process.is_some_and(|id| id == flyball_sys::process::own_id().to_string());
@@ -185,6 +195,20 @@ pub(crate) fn describe<'a>(
         told += &format!(" {}={}", write_endpoint(address), numbers.join(","));
     }
     told
+}
+
+/// Where the admin socket of these settings is, and who may connect to it: it is handed over as it
+/// is, whatever the settings of the new master say.
+pub(crate) fn admin_as_it_is(settings: &Settings) -> String {
+    let RunningSettings { admin_mode, admin_group, .. } = &settings.running;
+    match &settings.admin {
+        None => String::new(),
+        Some(Endpoint::Tcp(address)) => address.to_string(),
+        Some(path) => {
+            let group = admin_group.as_deref().unwrap_or_default();
+            format!("{} {admin_mode:04o} {group}", write_endpoint(path))
+        }
+    }
 }
 
 /// The value of [`LENT`] for these addresses.

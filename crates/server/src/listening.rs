@@ -206,6 +206,17 @@ impl Listening {
         self.bound.iter().flat_map(|bound| &bound.sockets).cloned().collect()
     }
 
+    /// Gives the names of Unix-domain sockets their modes and groups.
+    ///
+    /// # Errors
+    /// With a message: another socket may have the name.
+    pub(crate) fn guard(&mut self, settings: &Settings) -> Result<(), String> {
+        self.bound.iter_mut().try_for_each(|bound| {
+            let address = bound.listen.address.clone();
+            bound.guard(settings).map_err(|error| format!("cannot listen on {address}: {error}"))
+        })
+    }
+
     /// Makes the sockets what an architecture needs: as many for each address as it has groups of
     /// workers, blocking or not, listening. True when there are more than before.
     ///

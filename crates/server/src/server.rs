@@ -17,12 +17,16 @@ use flyball_sys::node::Node;
 use flyball_sys::{error_log, process};
 
 use crate::configuration::Configuration;
-use crate::handover::Inherited;
+use crate::handover::{self, Inherited};
 use crate::listening::{Listening, explain, explain_unix, group};
 use crate::sandbox::Confinement;
 use crate::spawner::Spawner;
 use crate::tls::{Roots, Tls, Told};
 use crate::{acme, spool, surroundings, warnings};
+
+/// Why an upgrade is refused: what listens is handed over as it is.
+const ADMIN_STAYS: &str = "its address, mode and group cannot change along with an upgrade: \
+                           reload before it";
 
 /// A server that is bound and may be run.
 #[derive(Debug)]
@@ -155,14 +159,18 @@ impl Server {
         if let Some(AdminAddress::Unix(path)) = &settings.admin {
             inherited.admin = inherited.admin.take().or_else(|| inherited.take_admin(path));
         }
-        let Inherited { before, admin, admin_is_lent, listening, roots } = inherited;
+        let Inherited { before, admin, admin_is_lent, admin_is, listening, roots } = inherited;
+        let is_other = |told: &String| *told != handover::admin_as_it_is(&settings);
+        if admin.is_some() && settings.admin.is_some() && admin_is.is_some_and(|it| is_other(&it)) {
+            return Err(settings.blame("admin", ADMIN_STAYS));
+        }
         let setup = Setup::open(architecture, settings, Earlier::Nothing, &roots)?;
         let mut listening = Listening::bind(&setup.settings, listening)?;
-        let mut prepared = Ok(false);
-        if before.is_none() {
-            prepared = listening.prepare(architecture, &setup.settings);
-        }
-        let admin = prepared.and_then(|_| match (admin, &setup.settings.admin) {
+        let prepared = match before {
+            None => listening.prepare(architecture, &setup.settings).map(drop),
+            Some(_) => listening.guard(&setup.settings),
+        };
+        let admin = prepared.and_then(|()| match (admin, &setup.settings.admin) {
             (_, None) => Ok(None),
             // One that was handed over, listening, is not made again.
             (Some(socket), Some(AdminAddress::Unix(_))) => Ok(Some(Arc::new(socket))),

@@ -97,8 +97,7 @@ impl Master {
                 .and_then(|()| confinement.confine(Part::Agent, settings, sites, Some(master)));
             let error = match begun {
                 Ok(()) => {
-                    let unset =
-                        [&handover::SYSTEMD[..], &[handover::VARIABLE, handover::LENT]].concat();
+                    let unset = [&handover::SYSTEMD[..], &handover::VARIABLES].concat();
                     inherit::become_program(Path::new(PROGRAM), &ARGUMENTS, &theirs, &unset)
                 }
                 Err(error) => error,

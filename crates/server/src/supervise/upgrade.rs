@@ -77,6 +77,7 @@ impl Master {
         let roots = self.server.setup.tls.as_ref().map(|tls| tls.roots().in_memory());
         let roots = roots.transpose().map_err(fail)?;
         let lent = handover::describe_lent(self.server.listening.lent(), self.server.admin_is_lent);
+        let admin_is = handover::admin_as_it_is(&self.server.setup.settings);
         let told =
             handover::describe(theirs.as_fd(), admin, roots.as_ref(), listening.iter().cloned());
         // Who supervises this master waits for its own children. Of any other it will not see the
@@ -94,8 +95,12 @@ impl Master {
                 keep.extend(roots.as_ref().map(AsFd::as_fd));
                 keep.push(theirs.as_fd());
                 let own = process::own_id().to_string();
-                let set =
-                    [(handover::VARIABLE, told), (handover::LENT, lent), (notify::WATCHED, own)];
+                let set = [
+                    (handover::VARIABLE, told),
+                    (handover::LENT, lent),
+                    (handover::ADMIN_IS, admin_is),
+                    (notify::WATCHED, own),
+                ];
                 let unset = handover::SYSTEMD;
                 let error = inherit::run_program(&program, &arguments, &keep, &set, &unset);
                 say!(Level::Error, "cannot run {}: {error}", program.display());

@@ -163,6 +163,30 @@ fn only_its_own_socket_is_changed_and_removed() {
     }
 }
 
+/// Sockets are handed over as they are: what says otherwise is not passed over in silence.
+#[test]
+fn an_upgrade_that_asks_for_other_guards_is_refused_and_comes_after_a_reload() {
+    let mut local = Local::start("n-copy", LISTENER);
+    let (path, admin) = (local.path(), within(&local.directory, "admin"));
+    for lines in
+        [format!("admin-mode = \"0666\"\n{LISTENER}"), format!("{LISTENER}mode = \"0600\"\n")]
+    {
+        write(&local.directory, &local.site, local.arch, &lines);
+        crate::common::refused(&admin, &["upgrade"]);
+        assert_eq!((mode(&admin), mode(&path)), (0o600, 0o660));
+        answers(&path);
+    }
+    let has = |why: &str| local.server.errors.wait_for(why, |said| said.contains(why));
+    has("cannot change along with an upgrade");
+    has("the socket there has another mode or group");
+    local.reload(&format!("admin-mode = \"0666\"\n{LISTENER}mode = \"0600\"\n"));
+    let said = told(&admin, &["upgrade"]);
+    assert!(said.ends_with(" has taken over\n"), "{said}");
+    assert!(local.server.ended().success());
+    assert_eq!((mode(&admin), mode(&path)), (0o666, 0o600));
+    answers(&path);
+}
+
 #[test]
 fn a_start_or_a_reload_that_fails_leaves_no_socket_in_the_file_system() {
     let local = Local::start("n-copy", "");
