@@ -177,6 +177,28 @@ pub(crate) fn a_half_closed_client_gets_the_whole_file_after_standstills(mount: 
     }
 }
 
+/// It takes a little all the time: who sends is never overdue, and hears of the reload all the
+/// same.
+pub(crate) fn a_slow_download_is_not_cut_by_a_reload(mount: &Mount) {
+    let server = mount.start("send.mode = \"sendfile\"\nsend.buffer = \"64KiB\"\n");
+    let mut client = server.connect_narrow(NARROW_BYTES);
+    client.send(get("/large.bin"));
+    assert_eq!(client.response_head().status(), 200);
+    let mut at = 0;
+    std::thread::scope(|scope| {
+        let reload = scope.spawn(|| server.reload());
+        while !reload.is_finished() && at < LARGE_BYTES {
+            let piece = client.take(SIP_BYTES.min(LARGE_BYTES - at));
+            large_at(at, &piece);
+            at += piece.len();
+            wait::dawdle(Duration::from_millis(20));
+        }
+    });
+    // More than is on its way.
+    large_at(at, &client.take((LARGE_BYTES - at).min(8 * NARROW_BYTES)));
+    server.assert_sound();
+}
+
 pub(crate) fn a_half_close_within_a_head_is_let_go(mount: &Mount) {
     for part in ["G", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: a\r\n"] {
         let mut client = mount.connect();

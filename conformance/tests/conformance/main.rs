@@ -72,6 +72,7 @@ for_each_architecture! {
             a_half_closed_client_that_reads_nothing_holds_up_no_other,
             a_half_closed_client_that_reads_nothing_keeps_no_processor_busy,
             a_half_closed_client_gets_the_whole_file_after_standstills,
+            a_slow_download_is_not_cut_by_a_reload,
             a_half_close_within_a_head_is_let_go,
             a_reset_in_a_download_disturbs_nobody_else,
             a_client_that_pipelines_without_reading_is_held_back,

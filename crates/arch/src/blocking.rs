@@ -45,6 +45,11 @@ const THREADS_AT_ONE_MIN: usize = 16;
 /// accept.
 const QUEUE_MS: u64 = 4 * BLOCKING_TICK_MS;
 
+/// Bytes that one sendfile may take from a thread. It waits for each 64 KiB of them anew, for
+/// [`BLOCKING_TICK_MS`] at most, as long as its client takes a little: by more at once, a thread
+/// would hear of no order until a slow client has taken megabytes.
+const WAITING_SENDFILE_BYTES_MAX: usize = 256 * 1024;
+
 /// [`Crew::told`] before there is an order, and the orders.
 const NONE: u8 = 0;
 const RETIRE: u8 = 1;
@@ -303,7 +308,8 @@ impl Drop for Running<'_> {
 
 impl<'a> Thread<'a> {
     /// A thread that is about to start.
-    pub(crate) fn new(crew: &'a Crew<'a>, desk: Desk) -> Thread<'a> {
+    pub(crate) fn new(crew: &'a Crew<'a>, mut desk: Desk) -> Thread<'a> {
+        desk.sender.sendfile_bytes_max = WAITING_SENDFILE_BYTES_MAX;
         crew.running.fetch_add(1, SeqCst);
         Thread { crew, desk, look_at_ms: None, _running: Running(crew) }
     }

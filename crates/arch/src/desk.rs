@@ -21,6 +21,7 @@ use crate::chunks::{ChunkCounts, Chunks};
 use crate::end::End;
 use crate::experiment::Trial;
 use crate::kernel::clock;
+use crate::limits::SENDFILE_BYTES_MAX;
 use crate::links::Upstreams;
 use crate::renewals::Renewals;
 use crate::settings::{SendMode, Settings};
@@ -95,6 +96,8 @@ pub(crate) struct Sender {
     pub(crate) residency: Residency,
     /// Whether sockets block and every call but sendfile shall return at once all the same (M149).
     pub(crate) only_sendfile_waits: bool,
+    /// Bytes that one sendfile may take, if the socket's buffer does.
+    pub(crate) sendfile_bytes_max: usize,
     /// Files that are mapped to be sent, with the other threads of the worker.
     pub(crate) chunks: Arc<Chunks>,
     /// Scratch for one piece of a large body; empty until one is sent.
@@ -182,6 +185,7 @@ impl Desk {
             resident_only: false,
             residency: Residency::by(settings.residency),
             only_sendfile_waits: false,
+            sendfile_bytes_max: SENDFILE_BYTES_MAX,
             chunks: Chunks::of(settings),
             piece: Vec::new(),
         };

@@ -11,3 +11,6 @@ pub(crate) const ACCEPT_PAUSE_MS: u64 = 250;
 
 /// How long a blocking call may take before its thread looks at the time, in milliseconds.
 pub const BLOCKING_TICK_MS: u64 = 500;
+
+/// Bytes that one sendfile may take, if the socket's buffer does.
+pub(crate) const SENDFILE_BYTES_MAX: usize = 4 * 1024 * 1024;

@@ -35,9 +35,6 @@ pub(crate) fn gather_max(settings: &Settings) -> usize {
     if settings.limits.head_style.joins_bodies { GATHER_MAX } else { 1 }
 }
 
-/// Bytes that one sendfile may take, if the socket's buffer does.
-const SENDFILE_BYTES_MAX: usize = 4 * 1024 * 1024;
-
 /// Bytes that one look for what is in memory covers, before a sendfile.
 const LOOK_BYTES_MAX: usize = 1024 * 1024;
 
@@ -427,7 +424,8 @@ impl Part<'_> {
         if !asked && quiet_ms < desk.settings.quiet_ms {
             return None;
         }
-        let most = SENDFILE_BYTES_MAX.min(usize::try_from(self.len).unwrap_or(usize::MAX));
+        let most = usize::try_from(self.len).unwrap_or(usize::MAX);
+        let most = most.min(desk.sender.sendfile_bytes_max);
         let Only::InMemory { warmed, seen, residency } = only else { return Some(most) };
         if seen > 0 {
             return Some(most.min(usize::try_from(seen).unwrap_or(usize::MAX)));
