@@ -28,6 +28,8 @@ pub struct Hosts {
 #[derive(Clone, Debug)]
 struct AtListener {
     names: Names<()>,
+    /// The first of them that a site answers to: for it is a request that names no host.
+    first: Box<str>,
     /// The sites that answer to them, that of the first name first.
     sites: Vec<usize>,
 }
@@ -60,7 +62,10 @@ impl Hosts {
     /// answer to.
     pub fn serve_at(&mut self, lists: &[&[String]]) {
         let at = |list: &&[String]| {
-            let mut at = AtListener { names: Names::default(), sites: Vec::new() };
+            let answers = |name: &&String| !self.answer_to(name).is_empty();
+            let first = list.iter().find(answers).map(|name| name.as_str().into());
+            let (names, first) = (Names::default(), first.unwrap_or_default());
+            let mut at = AtListener { names, first, sites: Vec::new() };
             for name in *list {
                 at.names.add(name, ());
                 at.sites.extend(self.answer_to(name));
@@ -102,6 +107,19 @@ impl Hosts {
         }
         at.names.find(without_root_dot(host))?;
         self.choose(host)
+    }
+
+    /// Whether a request for this host, which came in where a listener has the hosts of number
+    /// `from`, would have a site where one has those of number `at`. One that names no host is for
+    /// the first of `from`; where that serves all, no name of `at` stands for it.
+    pub(crate) fn is_served_at(&self, at: u16, from: u16, host: &[u8]) -> bool {
+        let from = usize::from(from).checked_sub(1).and_then(|from| self.listeners.get(from));
+        let host = match from {
+            Some(from) if host.is_empty() => from.first.as_bytes(),
+            _ => host,
+        };
+        let is_for_all = at == 0;
+        (is_for_all || !host.is_empty()) && self.choose_at(at, host).is_some()
     }
 
     /// The index of the site that answers to this host, given without a port; an IPv6 address comes

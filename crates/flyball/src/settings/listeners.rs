@@ -71,7 +71,9 @@ pub static LISTENERS: Table<Listeners> = Table {
             more: "A request for another host is answered by 421, and over TLS its name is one \
                    that no site has (`tls.unknown-name`). A request that names no host is for the \
                    site of the first, and so is the certificate of a client that asks for no name. \
-                   Some site must answer to each. `*` is all hosts.",
+                   Where the first is led to `https` (`tls.redirect-http`), a request that names \
+                   none is answered by 421: there is no name to lead it to. Some site must answer \
+                   to each. `*` is all hosts.",
             source: "RFC 9110 section 7.4",
             ..Setting::ROW
         },

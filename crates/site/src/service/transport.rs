@@ -102,8 +102,8 @@ impl Transports {
     fn port_for(&self, request: &Request<'_>, hosts: &Hosts) -> Option<u16> {
         let ports = self.ports.read().unwrap_or_else(PoisonError::into_inner);
         let own = ports.iter().find(|(listener, _)| *listener == request.listener());
-        let serves =
-            |(listener, _): &&(u16, u16)| hosts.choose_at(*listener, request.host()).is_some();
+        let (from, host) = (request.listener(), request.host());
+        let serves = |(listener, _): &&(u16, u16)| hosts.is_served_at(*listener, from, host);
         own.or_else(|| ports.iter().find(serves)).map(|(_, port)| *port)
     }
 }
@@ -205,6 +205,35 @@ mod tests {
         for target in ["/", "/.well-known/acme-challenge/x"] {
             assert_eq!(clear(&leads, target), Passage::Redirect(PORT));
             assert_eq!(clear(&refuses, target), Passage::Misdirected(pages::BY_TLS_ALONE));
+        }
+    }
+
+    #[test]
+    fn a_request_without_a_host_is_led_where_the_first_of_its_listener_is() {
+        let mut hosts = hosts();
+        let [a, b] = ["a.test", "b.test"].map(|name| vec![name.to_owned()]);
+        hosts.serve_at(&[&a, &b, &["z.test".to_owned(), "b.test".to_owned()]]);
+        let mut head = Head::default();
+        let mut led = |ports: &[(u16, u16)], text: &str, at: u16| {
+            parse_head(text.as_bytes(), &Limits::default(), &mut head).unwrap();
+            let all = transports(Some(0), true, false);
+            *all.ports.write().unwrap() = ports.to_vec();
+            head.listener = at;
+            all.passage(0, &head.request(text.as_bytes()), &hosts)
+        };
+        for text in ["GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost:\r\n\r\n"] {
+            for (ports, at, passage) in [
+                (&[(2, 1002)][..], 1, Passage::Free),
+                (&[(2, 1002)], 3, Passage::Redirect(1002)),
+                (&[(1, 1001)], 3, Passage::Free),
+                (&[(2, 1002), (0, 1000)], 1, Passage::Redirect(1000)),
+                (&[(1, 1001), (2, 1002)], 1, Passage::Redirect(1001)),
+                // Where all hosts are served, it is for none of them.
+                (&[(1, 1001)], 0, Passage::Free),
+                (&[(0, 1000)], 0, Passage::Redirect(1000)),
+            ] {
+                assert_eq!(led(ports, text, at), passage, "{text:?} {ports:?} {at}");
+            }
         }
     }
 

@@ -96,6 +96,28 @@ fn each_listener_shows_the_certificate_of_its_hosts_and_serves_no_others() {
 }
 
 #[test]
+fn a_request_without_a_host_is_for_the_first_of_its_listener() {
+    let authority = Authority::new();
+    authority.issue("a.pem", &["a.test", "b.test"]);
+    let [tls, served, led] = [free_address(), free_address(), free_address()];
+    let config = [
+        listener(tls, "tls = true\nhosts = \"b.test\""),
+        listener(served, "hosts = [\"a.test\", \"b.test\"]"),
+        listener(led, "hosts = [\"b.test\", \"a.test\"]"),
+        authority.site("\"a.test\", \"b.test\"", "a.pem", ""),
+    ];
+    let server = Launch::config(config.concat()).start().expect("it starts");
+    for head in ["GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n"] {
+        let status = |address| Client::connect(address).ask(head).line.clone();
+        // The first is served in the clear alone.
+        assert_eq!(status(served), "HTTP/1.1 200 OK", "{head:?}");
+        // The first is led to https, and no name says where.
+        assert_eq!(status(led), "HTTP/1.1 421 Misdirected Request", "{head:?}");
+    }
+    server.assert_sound();
+}
+
+#[test]
 fn tls_is_spoken_over_a_socket_in_the_file_system() {
     let authority = Authority::new();
     authority.issue("a.pem", &["a.test"]);
