@@ -262,15 +262,18 @@ impl Agent {
             return Ok(());
         }
         self.asked = None;
-        match self.issue(at, rehearse, &mut lease) {
-            Err(Fault::Gone(gone)) => return Err(gone),
-            Err(fault) => self.failed(at, &fault),
-            Ok(pair) => match self.store(at, &pair) {
-                Err(fault) => self.failed(at, &fault),
-                Ok(()) => self.channel.tell(&self.entries[at].ready(&self.storage))?,
-            },
+        let name = self.entries[at].title().to_owned();
+        self.channel.tell(&FromAgent::OrderBegins { name: name.clone() })?;
+        let stored = self.issue(at, rehearse, &mut lease).and_then(|pair| self.store(at, &pair));
+        self.channel.tell(&FromAgent::OrderEnds { name })?;
+        match stored {
+            Err(Fault::Gone(gone)) => Err(gone),
+            Err(fault) => {
+                self.failed(at, &fault);
+                Ok(())
+            }
+            Ok(()) => self.channel.tell(&self.entries[at].ready(&self.storage)),
         }
-        Ok(())
     }
 
     /// Answers the challenges of the agent that orders: it may be our workers that are asked.

@@ -6,9 +6,11 @@
 //!   |---{"configure": {...}}----------------------->|   first, and once
 //!   |<--{"certificate": {"names": .., "path": ..}}--|   what the storage has already
 //!   |<--{"status": [..]}----------------------------|   of all, then of those that change
+//!   |<--{"order-begins": {"name": ".."}}------------|
 //!   |<--{"challenge-set": {"id": 1, ..}}------------|
 //!   |---{"challenge-stands": {"id": 1}}------------>|   when each worker answers with it
 //!   |<--{"challenge-clear": {"id": 1}}--------------|
+//!   |<--{"order-ends": {"name": ".."}}--------------|
 //!   |<--{"certificate": {"names": .., "path": ..}}--|
 //!   |---{"renew": {"name": ".."}}------------------>|   by the operator's order
 //!   |---{"revoke": {"name": ".."}}----------------->|
@@ -71,6 +73,16 @@ pub enum FromAgent {
     ChallengeClear {
         /// As in [`FromAgent::ChallengeSet`].
         id: u64,
+    },
+    /// An order for the certificate that has this name is under way, for whatever reason.
+    OrderBegins {
+        /// One of its names.
+        name: String,
+    },
+    /// It has ended, with a certificate or without.
+    OrderEnds {
+        /// As in [`FromAgent::OrderBegins`].
+        name: String,
     },
     /// A pair of key and chain lies ready: at the start, and when it is another.
     Certificate {

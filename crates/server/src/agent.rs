@@ -23,6 +23,10 @@ const OUTPUT_BYTES_MAX: usize = 8 << 20;
 /// Bytes that are read from it at a time.
 const READ_BYTES: usize = 64 * 1024;
 
+/// From one request of the operator for a certificate to the next that is passed on, in
+/// milliseconds: authorities count orders of the same names, and issue few a week.
+const ASKED_APART_MS: u64 = 60_000;
+
 /// Longest value of a status, in bytes; longer ones are cut.
 const TEXT_BYTES_MAX: usize = 1_024;
 
@@ -36,6 +40,45 @@ pub(crate) struct Agent {
     challenges: BTreeMap<u64, Challenge>,
     /// What is known of each certificate, in the order of the configuration.
     statuses: Vec<Option<Status>>,
+    /// What is under way for each.
+    orders: Vec<Order>,
+}
+
+/// What is under way for a certificate. Times are milliseconds of the monotonic clock.
+#[derive(Clone, Debug, Default)]
+struct Order {
+    /// The agent orders it now, for whatever reason.
+    is_under_way: bool,
+    /// When the operator asked last that it be renewed.
+    renewal_ms: Option<u64>,
+    /// And that it be revoked, which is followed by an order too.
+    revocation_ms: Option<u64>,
+}
+
+impl Order {
+    /// Notes what the operator asks for; what to answer where that needs no more than is done
+    /// already. What a renewal does is no revocation, and neither is an order that is under way.
+    fn ask(&mut self, message: &ToAgent, now_ms: u64) -> Option<String> {
+        let is_revocation = matches!(message, ToAgent::Revoke { .. });
+        let last = match is_revocation {
+            true => self.revocation_ms,
+            false => self.renewal_ms.max(self.revocation_ms),
+        };
+        if self.is_under_way && !is_revocation {
+            return Some("is being renewed already".into());
+        }
+        let ago = last.map(|last| now_ms.saturating_sub(last)).filter(|ago| *ago < ASKED_APART_MS);
+        if let Some(ago) = ago {
+            let (ago, apart) = (ago / 1_000, ASKED_APART_MS / 1_000);
+            return Some(format!(
+                "was asked for {ago} s ago, and is done once in {apart} s; /status and the error \
+                 log say how it went"
+            ));
+        }
+        let asked = if is_revocation { &mut self.revocation_ms } else { &mut self.renewal_ms };
+        *asked = Some(now_ms);
+        None
+    }
 }
 
 /// What the master has to do about what the agent has said.
@@ -59,6 +102,7 @@ impl Agent {
         let (way, theirs) = net::stream_pair()?;
         net::set_nonblocking(&way, true)?;
         let statuses = vec![None; configuration.certificates.len()];
+        let orders = vec![Order::default(); configuration.certificates.len()];
         let (input, output, challenges) = (Vec::new(), Vec::new(), BTreeMap::new());
         let mut agent = Agent {
             way,
@@ -67,6 +111,7 @@ impl Agent {
             output,
             challenges,
             statuses,
+            orders,
         };
         agent.tell(&ToAgent::Configure(Box::new(configuration)))?;
         Ok((agent, theirs))
@@ -86,10 +131,26 @@ impl Agent {
         if self.output.is_empty() { Interest::READ } else { Interest::BOTH }
     }
 
-    /// Whether a certificate that it gets is for this name.
-    pub(crate) fn keeps(&self, name: &str) -> bool {
+    /// Which certificate that it gets is for this name.
+    fn named(&self, name: &str) -> Option<usize> {
         let is_it = |known: &String| known.eq_ignore_ascii_case(name);
-        self.configuration.certificates.iter().flatten().any(is_it)
+        self.configuration.certificates.iter().position(|names| names.iter().any(is_it))
+    }
+
+    /// Tells it what the operator wants of the certificate of this name, unless that is under way
+    /// or was asked for a moment ago: what to answer. Nothing where it keeps none of this name.
+    pub(crate) fn ask(
+        &mut self,
+        name: &str,
+        message: &ToAgent,
+        now_ms: u64,
+    ) -> Option<io::Result<String>> {
+        let at = self.named(name)?;
+        if let Some(said) = self.orders[at].ask(message, now_ms) {
+            return Some(Ok(said));
+        }
+        let said = "the agent is told; /status and the error log say how it goes";
+        Some(self.tell(message).map(|()| said.into()))
     }
 
     /// What is known of certificates.
@@ -159,6 +220,8 @@ impl Agent {
                 statuses.into_iter().for_each(|status| self.know(status));
                 heard.has_status = true;
             }
+            FromAgent::OrderBegins { name } => self.order(&name, true),
+            FromAgent::OrderEnds { name } => self.order(&name, false),
             FromAgent::ChallengeSet { id, challenge } => {
                 if self.challenges.len() >= CHALLENGES_MAX {
                     return Err(io::Error::other("it has too many challenges"));
@@ -172,6 +235,12 @@ impl Agent {
             }
         }
         Ok(())
+    }
+
+    fn order(&mut self, name: &str, is_under_way: bool) {
+        if let Some(at) = self.named(name) {
+            self.orders[at].is_under_way = is_under_way;
+        }
     }
 
     /// Only what was asked for is kept.
@@ -315,6 +384,35 @@ mod tests {
             }
         }
         assert!(endless.hear().is_err());
+    }
+
+    #[test]
+    fn what_is_under_way_or_was_asked_for_a_moment_ago_is_not_told_again() {
+        let (mut agent, mut theirs) = agent();
+        let renew = ToAgent::Renew { name: "a.test".into() };
+        let revoke = ToAgent::Revoke { name: "a.test".into() };
+        let ask = |agent: &mut Agent, name: &str, message: &ToAgent, s: u64| {
+            let said = agent.ask(name, message, s * 1_000).map(Result::unwrap)?;
+            Some(said.starts_with("the agent is told"))
+        };
+        assert_eq!(ask(&mut agent, "c.test", &renew, 0), None);
+        assert_eq!(ask(&mut agent, "B.TEST", &renew, 0), Some(true));
+        for (name, s, is_told) in
+            [("a.test", 1, false), ("b.test", 59, false), ("a.test", 60, true)]
+        {
+            assert_eq!(ask(&mut agent, name, &renew, s), Some(is_told), "{name} {s}");
+        }
+        let begins = "{\"order-begins\": {\"name\": \"a.test\"}}\n";
+        said(&mut agent, &mut theirs, begins).unwrap();
+        assert_eq!(ask(&mut agent, "a.test", &renew, 300), Some(false));
+        assert_eq!(ask(&mut agent, "a.test", &revoke, 300), Some(true));
+        assert_eq!(ask(&mut agent, "a.test", &revoke, 301), Some(false));
+        let ends =
+            "{\"order-ends\": {\"name\": \"a.test\"}}\n{\"order-ends\": {\"name\": \"x\"}}\n";
+        said(&mut agent, &mut theirs, ends).unwrap();
+        assert_eq!(ask(&mut agent, "a.test", &renew, 301), Some(false));
+        assert_eq!(ask(&mut agent, "a.test", &revoke, 400), Some(true));
+        assert_eq!(ask(&mut agent, "a.test", &renew, 401), Some(false));
     }
 
     #[test]

@@ -6,9 +6,10 @@ use std::path::Path;
 
 use flyball_acme::STORAGE_NAMES;
 use flyball_acme::messages::ToAgent;
+use flyball_sys::clock::monotonic_ms;
 use flyball_sys::error_log::Level;
 use flyball_sys::readiness::Interest;
-use flyball_sys::{clock, inherit, own_directory, process, say};
+use flyball_sys::{inherit, own_directory, process, say};
 
 use super::children::{Child, Role, name};
 use super::{AGENT, Master};
@@ -51,7 +52,7 @@ impl Master {
         if let Err(error) = self.change_agent() {
             say!(Level::Error, "cannot start {}: {error}", name(Role::Agent));
             let agent = self.children.iter_mut().find(|child| child.role == Role::Agent);
-            agent.into_iter().for_each(|child| child.restart.failed(clock::monotonic_ms()));
+            agent.into_iter().for_each(|child| child.restart.failed(monotonic_ms()));
         }
     }
 
@@ -151,13 +152,13 @@ impl Master {
     ///
     /// # Errors
     /// Why it is not told.
-    pub(super) fn tell_agent(&mut self, name: &str, message: ToAgent) -> Result<Reply, String> {
-        let agent = self.ways.agent.as_mut().filter(|agent| agent.keeps(name));
-        let agent = agent
-            .ok_or_else(|| format!("no certificate for {name} comes by ACME, or no agent runs"))?;
-        agent.tell(&message).map_err(|error| format!("the agent: {error}"))?;
+    pub(super) fn tell_agent(&mut self, name: &str, message: &ToAgent) -> Result<Reply, String> {
+        let asked =
+            self.ways.agent.as_mut().and_then(|agent| agent.ask(name, message, monotonic_ms()));
+        let said = asked
+            .ok_or_else(|| format!("no certificate for {name} comes by ACME, or no agent runs"))?
+            .map_err(|error| format!("the agent: {error}"))?;
         self.wait_for_agent();
-        let said = "the agent is told; /status and the error log say how it goes";
         Ok(Reply::Done(format!("{name}: {said}")))
     }
 

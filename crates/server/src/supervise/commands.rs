@@ -44,8 +44,10 @@ impl Master {
                 Ok(Reply::Done("the server accepts nothing more, finishes and ends".into()))
             }
             Command::Reload => self.reload().map(Reply::Done),
-            Command::Renew(name) => self.tell_agent(&name, ToAgent::Renew { name: name.clone() }),
-            Command::Revoke(name) => self.tell_agent(&name, ToAgent::Revoke { name: name.clone() }),
+            Command::Renew(name) => self.tell_agent(&name, &ToAgent::Renew { name: name.clone() }),
+            Command::Revoke(name) => {
+                self.tell_agent(&name, &ToAgent::Revoke { name: name.clone() })
+            }
         };
         let reply = done.unwrap_or_else(Reply::Refused);
         if !is_question {
