@@ -17,6 +17,9 @@ const SHARED_MODE: u32 = 0o770;
 /// What is above it leads others to what is theirs.
 const ABOVE_MODE: u32 = 0o755;
 
+/// Rights of a group and of all others to write.
+const OTHERS_WRITE: u32 = 0o022;
+
 /// Makes it for this process, or for one that becomes this user and keeps the group of this one. It
 /// belongs to the user that this process is, so that others of that user, who have not the group,
 /// find nothing in it; what it holds, which has `names`, is given to them. Blocks on the disk.
@@ -51,6 +54,36 @@ pub fn prepare(path: &Path, identity: Option<&Identity>, names: &[&str]) -> io::
     }
     fs::set_permissions(path, Permissions::from_mode(SHARED_MODE))?;
     give(path, identity)
+}
+
+/// Looks whether a directory, and what it holds under these names, belongs to this user or to root,
+/// and no other may write to it. What is not there is in order. Blocks on the disk.
+///
+/// # Errors
+/// What belongs to another user, may be written by others, or is a link.
+pub fn check(path: &Path, names: &[&str]) -> io::Result<()> {
+    let own = Identity::own().user;
+    let refused = |why: String| Err(io::Error::other(why));
+    for path in [path.to_owned()].into_iter().chain(names.iter().map(|name| path.join(name))) {
+        let about = match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            about => about?,
+        };
+        let (shown, owner, mode) = (path.display(), about.uid(), about.mode() & 0o7777);
+        if about.is_symlink() {
+            return refused(format!("{shown} is a link; put what it leads to in its place"));
+        }
+        if owner != own && owner != 0 {
+            return refused(format!(
+                "{shown} belongs to user {owner}, who is neither root nor user {own}, which the \
+                 server was started as"
+            ));
+        }
+        if mode & OTHERS_WRITE != 0 {
+            return refused(format!("others may write to {shown} (mode {mode:04o}): chmod go-w"));
+        }
+    }
+    Ok(())
 }
 
 /// Gives away what is in it, and in the directories in it.
@@ -103,6 +136,39 @@ mod tests {
         lchown(&storage, Some(61_001), None).unwrap();
         let why = prepare(&storage, Some(&other), &NAMES).unwrap_err().to_string();
         assert!(why.contains("belongs to user 61001"), "{why}");
+    }
+
+    #[test]
+    fn what_others_own_or_may_write_and_links_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("internal");
+        let check = || check(&at, &["lock"]).map_err(|error| error.to_string());
+        assert_eq!(check(), Ok(()));
+        fs::create_dir(&at).unwrap();
+        fs::write(at.join("lock"), "x").unwrap();
+        fs::set_permissions(&at, Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(at.join("lock"), Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(check(), Ok(()));
+        for (path, right, wrong) in [(at.clone(), 0o755, 0o775), (at.join("lock"), 0o600, 0o602)] {
+            fs::set_permissions(&path, Permissions::from_mode(wrong)).unwrap();
+            let why = check().unwrap_err();
+            assert!(why.contains(&format!("{} (mode {wrong:04o})", path.display())), "{why}");
+            fs::set_permissions(&path, Permissions::from_mode(right)).unwrap();
+            if crate::process::is_root() {
+                lchown(&path, Some(61_001), None).unwrap();
+                let why = check().unwrap_err();
+                assert!(why.contains("belongs to user 61001"), "{why}");
+                lchown(&path, Some(0), None).unwrap();
+            }
+        }
+        assert_eq!(check(), Ok(()));
+        fs::rename(at.join("lock"), at.join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink("elsewhere", at.join("lock")).unwrap();
+        assert!(check().unwrap_err().contains("lock is a link"));
+        fs::remove_file(at.join("lock")).unwrap();
+        fs::rename(&at, dir.path().join("other")).unwrap();
+        std::os::unix::fs::symlink("other", &at).unwrap();
+        assert!(check().unwrap_err().contains("internal is a link"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use flyball_site::hosts::{ADDRESSES, without_brackets};
 use flyball_sys::error_log::shown_in_line;
 use flyball_sys::lock_file::LockFile;
 use flyball_sys::secret_file::Version;
-use flyball_sys::{secret_file, whole_file};
+use flyball_sys::{own_directory, secret_file, whole_file};
 use flyball_tls::{Authority, Certificate};
 
 use super::files::FILE_BYTES_MAX;
@@ -142,7 +142,9 @@ pub(super) fn is_replaced(directory: &Path, version: Version) -> bool {
     Version::of(&directory.join(KEY)).is_ok_and(|now| now != version)
 }
 
+/// Who made the key could vouch for any name to those who trust it: it is this user's and root's.
 fn read(directory: &Path) -> io::Result<Option<Kept>> {
+    own_directory::check(directory, &[KEY, ROOT])?;
     let path = &directory.join(KEY);
     let file = match secret_file::read(path, FILE_BYTES_MAX) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -247,6 +249,14 @@ mod tests {
         fs::write(&key, one[..begin(&one)].to_owned() + &other[begin(&other)..]).unwrap();
         let why = open(dir.path(), NOW_S).unwrap_err();
         assert!(why.contains("does not belong to the certificate; remove it"), "{why}");
+    }
+
+    #[test]
+    fn one_in_a_directory_that_is_open_to_others_is_not_used_and_none_is_made_there() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(open(dir.path(), NOW_S).unwrap_err().contains("chmod go-w"));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]
