@@ -21,8 +21,13 @@ impl Pair {
     /// Puts a key and the chain that an authority sent together.
     ///
     /// # Errors
-    /// As [`read`](Pair::read).
+    /// As [`read`](Pair::read), and when each holds what the other should.
     pub(crate) fn of(key: &str, chain: &str) -> Result<Pair, String> {
+        let apart = flyball_tls::Pair::from_pem(chain.as_bytes(), key.as_bytes());
+        apart.map_err(|fault| {
+            let file = if fault.is_of_chain() { "chain" } else { "key" };
+            format!("the {file} {fault}")
+        })?;
         Pair::read(format!("{}\n{}\n", key.trim_end(), chain.trim_end()))
     }
 
@@ -58,11 +63,13 @@ impl Pair {
         self.read.leaf()
     }
 
-    /// Whether it is for all of these names.
+    /// Whether it is for all of these names. A wildcard is for one label (RFC 9525, section 6.3).
     pub(crate) fn covers(&self, names: &[Name]) -> bool {
+        let leaf = self.leaf();
         names.iter().all(|name| match name.address() {
-            Some(address) => self.leaf().addresses.contains(&address),
-            None => self.leaf().names.iter().any(|known| known == name.as_str()),
+            Some(address) => leaf.addresses.contains(&address),
+            None if name.is_wildcard() => leaf.names.iter().any(|known| known == name.as_str()),
+            None => leaf.names(name.as_str()),
         })
     }
 
@@ -124,14 +131,15 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn it_covers_the_names_that_it_has_to_the_letter() {
+    fn it_covers_the_names_that_it_has_and_what_its_wildcards_stand_for() {
         let (key, chain) = made(&["a.org", "*.a.org"]);
         let pair = Pair::of(&key, &chain).unwrap();
         let covers = |names: &[&str]| {
             pair.covers(&names.iter().map(|name| Name::parse(name).unwrap()).collect::<Vec<_>>())
         };
         assert!(covers(&["a.org", "*.a.org"]) && covers(&["*.a.org"]));
-        assert!(!covers(&["b.a.org"]) && !covers(&["a.org", "b.org"]));
+        assert!(covers(&["b.a.org"]) && !covers(&["c.b.a.org"]) && !covers(&["a.org", "b.org"]));
+        assert!(!covers(&["*.b.a.org"]));
         let (key, chain) = made(&["192.0.2.7", "2001:db8::1"]);
         let names = ["192.0.2.7", "2001:db8::1"].map(|name| Name::parse(name).unwrap());
         assert!(Pair::of(&key, &chain).unwrap().covers(&names));

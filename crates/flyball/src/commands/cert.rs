@@ -1,8 +1,8 @@
 //! `flyball cert`: the certificates of a storage, and pairs from elsewhere.
 
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
+use std::{fs, io};
 
 use flyball::cli::Cert;
 use flyball_acme::{About, Kept, import, kept};
@@ -11,7 +11,14 @@ use flyball_server::control::ask;
 use flyball_server::words::lasting;
 use flyball_sys::clock::unix_ms;
 use flyball_sys::error_log::shown_in_line;
+use flyball_sys::secret_file;
 use serde_json::{Value, json};
+
+/// Longest file of a key, in bytes: a chain may be in it too.
+const KEY_BYTES_MAX: u64 = 1 << 20;
+
+/// Stands in every line in PEM that begins a private key (RFC 7468).
+const KEY: &[u8] = b"PRIVATE KEY-----";
 
 /// Most names that are told where one is not there.
 const NAMES_SHOWN: usize = 20;
@@ -37,7 +44,11 @@ pub(crate) fn run(asked: &Cert) -> ExitCode {
 
 /// The certificates of a storage, or those for a name.
 fn named(storage: &Path, name: Option<&str>) -> Result<Vec<Kept>, String> {
-    let mut all = kept(storage).map_err(|error| format!("{}: {error}", storage.display()))?;
+    let mut all = match kept(storage) {
+        // It is made when the first is ordered.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        kept => kept.map_err(|error| format!("{}: {error}", storage.display()))?,
+    };
     let Some(name) = name else { return Ok(all) };
     let known: Vec<String> = all.iter().flat_map(names_of).collect();
     let is_name = |known: &String| known.eq_ignore_ascii_case(name);
@@ -97,6 +108,7 @@ fn list(storage: &Path, name: Option<&str>, json: bool) -> Result<String, String
     let all = named(storage, name)?;
     Ok(match json {
         true => format!("{:#}\n", Value::from(all.iter().map(as_json).collect::<Vec<_>>())),
+        false if all.is_empty() => format!("no certificate is in {}\n", storage.display()),
         false => all.iter().map(as_text).collect(),
     })
 }
@@ -150,9 +162,16 @@ fn as_json(kept: &Kept) -> Value {
 }
 
 fn bring(storage: &Path, name: &str, chain: &Path, key: &Path) -> Result<String, String> {
-    let read = |path: &Path| {
-        fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    let path = import(storage, name, &read(key)?, &read(chain)?)?;
+    let failed = |path: &Path, why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+    let secret = secret_file::read(key, KEY_BYTES_MAX).map_err(|error| failed(key, &error))?;
+    // Another file in its place is told of below.
+    let is_key = secret.bytes.windows(KEY.len()).any(|text| text == KEY);
+    if is_key && secret.is_open_to_all() {
+        let why = format!("is open to all users (mode {:04o}): chmod 600", secret.mode);
+        return Err(failed(key, &why));
+    }
+    let secret = String::from_utf8(secret.bytes).map_err(|_| failed(key, &"holds no text"))?;
+    let read = fs::read_to_string(chain).map_err(|error| failed(chain, &error))?;
+    let path = import(storage, name, &secret, &read)?;
     Ok(format!("{}\n", path.display()))
 }

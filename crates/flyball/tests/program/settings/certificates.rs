@@ -35,14 +35,30 @@ fn a_certificate_from_elsewhere_is_imported_and_listed() {
     let path = |name: &str| directory.path().join(name).display().to_string();
     let (storage, chain, key) = (path("storage"), path("chain.pem"), path("key.pem"));
     let (code, told) = cert(&["list", "--storage", &storage]);
-    assert_eq!(code, Some(1), "{told}");
-    assert!(told.contains("No such file"), "{told}");
+    assert_eq!((code, told), (Some(0), format!("no certificate is in {storage}\n")));
+    let (code, told) = cert(&["list", "--json", "--storage", &storage]);
+    assert_eq!((code, &*told), (Some(0), "[]\n"));
+    let (code, told) = cert(&["list", "a.test", "--storage", &storage]);
+    assert_eq!(code, Some(1));
+    assert!(told.contains("is for a.test; there is none at all"), "{told}");
     let import = |name: &str| {
         cert(&["import", name, "--storage", &storage, "--chain", &chain, "--key", &key])
     };
     let (code, told) = import("b.test");
     assert_eq!(code, Some(1));
     assert!(told.contains("not for b.test"), "{told}");
+    let swapped =
+        cert(&["import", "a.test", "--storage", &storage, "--chain", &key, "--key", &chain]);
+    assert_eq!(swapped.0, Some(1));
+    assert!(swapped.1.contains("swapped"), "{swapped:?}");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    let (code, told) = import("a.test");
+    assert_eq!(code, Some(1));
+    assert!(told.contains("key.pem: is open to all users (mode 0644): chmod 600"), "{told}");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    // The wildcard covers it.
+    assert_eq!(import("c.a.test").0, Some(0));
+    fs::remove_file(Path::new(&storage).join("certificates/c.a.test.pem")).unwrap();
     let (code, told) = import("a.test");
     assert_eq!(code, Some(0), "{told}");
     let kept = Path::new(told.trim());
