@@ -90,7 +90,7 @@ impl Setup {
             settings.blame("arch", format!("{} cannot run here: {why}", architecture.name()))
         })?;
         if let Some(lack) = surroundings::lacks(&settings).first() {
-            return Err(settings.blame(lack.key, &lack.why));
+            return Err(lack.told(&settings));
         }
         let confinement = Confinement::new(architecture, &settings)?;
         confinement.check()?;
@@ -226,8 +226,7 @@ impl Server {
         acme::configuration(&settings)?;
         let tls = Tls::open(&settings, &Roots::default())?;
         let lacks = surroundings::lacks(&settings);
-        let mut warnings: Vec<String> =
-            lacks.iter().map(|lack| settings.blame(lack.key, &lack.why)).collect();
+        let mut warnings: Vec<String> = lacks.iter().map(|lack| lack.told(&settings)).collect();
         if let Err(why) = architecture.probe() {
             let why = format!("{} cannot run here: {why}", architecture.name());
             warnings.push(settings.blame("arch", why));

@@ -19,6 +19,8 @@ const MADE_AT_START: [&str; 3] = ["/run", "/var/run", "/var/log"];
 pub struct Lack {
     /// The setting.
     pub key: &'static str,
+    /// Which of the addresses that are listened on it is about, if any: one key has many.
+    pub listener: Option<usize>,
     /// What is wrong, and what to do.
     pub why: String,
     /// Whether it may be otherwise when the server is started: then it is no error before.
@@ -44,10 +46,14 @@ pub fn lacks(settings: &Settings) -> Vec<Lack> {
     if let Some(AdminAddress::Unix(path)) = &settings.admin {
         lacks.extend(place("admin", path, is_socket));
     }
-    for path in settings.listen.iter().filter_map(|listen| listen.address.unix()) {
-        lacks.extend(place("listen", path, is_socket));
+    for (at, listen) in settings.listen.iter().enumerate() {
+        let socket = listen.address.unix().and_then(|path| place("listen", path, is_socket));
+        let group = listen.group.as_ref().and_then(|name| group("listener.group", name));
+        let both = socket.into_iter().chain(group);
+        lacks.extend(both.map(|lack| Lack { listener: Some(at), ..lack }));
     }
-    lacks.extend(groups(settings));
+    let of_admin = settings.running.admin_group.as_ref();
+    lacks.extend(of_admin.and_then(|name| group("admin-group", name)));
     lacks.extend(cpu(settings));
     lacks.extend(congestion(settings));
     lacks
@@ -55,7 +61,15 @@ pub fn lacks(settings: &Settings) -> Vec<Lack> {
 
 impl Lack {
     fn new(key: &'static str, why: String) -> Lack {
-        Lack { key, why, may_come: false }
+        Lack { key, listener: None, why, may_come: false }
+    }
+
+    /// What is wrong, with the place where the setting was written; of an address, with that.
+    pub(crate) fn told(&self, settings: &Settings) -> String {
+        match self.listener.and_then(|at| settings.listen.get(at)) {
+            Some(listen) => format!("{listen}: {}", self.why),
+            None => settings.blame(self.key, &self.why),
+        }
     }
 }
 
@@ -78,7 +92,7 @@ fn place(
                 path.display()
             );
             let may_come = MADE_AT_START.iter().any(|place| parent.starts_with(place));
-            return Some(Lack { key, why, may_come });
+            return Some(Lack { may_come, ..Lack::new(key, why) });
         }
         // A user who may not look there does not start the server.
         _ => {}
@@ -107,12 +121,9 @@ fn is_socket(kind: FileKind) -> Result<(), &'static str> {
     if kind == FileKind::Socket { Ok(()) } else { Err(why) }
 }
 
-/// Groups of sockets that are not there.
-fn groups(settings: &Settings) -> impl Iterator<Item = Lack> {
-    let of_admin = settings.running.admin_group.iter().map(|name| ("admin-group", name));
-    let of_listeners = settings.listen.iter().filter_map(|listen| listen.group.as_ref());
-    let all = of_admin.chain(of_listeners.map(|name| ("listener.group", name)));
-    all.filter_map(|(key, name)| Some(Lack::new(key, Identity::find("0", Some(name)).err()?)))
+/// A group of a socket that is not there.
+fn group(key: &'static str, name: &str) -> Option<Lack> {
+    Some(Lack::new(key, Identity::find("0", Some(name)).err()?))
 }
 
 /// Whether workers may be bound to the CPUs that are named.
@@ -138,7 +149,7 @@ fn congestion(settings: &Settings) -> Option<Lack> {
         ),
         _ => return None,
     };
-    Some(Lack { key: "tcp.congestion", why, may_come: !process::is_root() })
+    Some(Lack { may_come: !process::is_root(), ..Lack::new("tcp.congestion", why) })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::path::Path;
 use flyball_arch::descriptors::connections_that_fit;
 use flyball_arch::settings::{AccessLog, AdminAddress, SendMode, Settings};
 use flyball_arch::{Architecture, registry};
+use flyball_site::hosts::Hosts;
 use flyball_site::{CachePolicy, Sites};
 use flyball_sys::machine::sysctl_number;
 
@@ -97,6 +98,16 @@ fn idle_of_sites(settings: &Settings) -> Vec<String> {
             }
         }
     }
+    let mut hosts = Hosts::new(&settings.sites);
+    hosts.serve_at(&settings.lists_of_hosts());
+    let all: Vec<_> = settings.listen.iter().map(|at| settings.number_of_hosts(at)).collect();
+    for (number, site) in settings.sites.iter().enumerate() {
+        let is_served = |at: &u16| hosts.sites_at(*at).is_none_or(|sites| sites.contains(&number));
+        if !all.is_empty() && !all.iter().any(is_served) {
+            let named = site.hosts.join(", ");
+            warnings.push(format!("`listener.hosts`: no listener serves the site of {named}"));
+        }
+    }
     let has_certificate = settings.sites.iter().any(|site| site.tls.has_certificate());
     if has_certificate && !settings.speaks_tls() {
         warnings.push(format!("`site.certificate` has a meaning only with {SECURE}"));
@@ -105,7 +116,8 @@ fn idle_of_sites(settings: &Settings) -> Vec<String> {
 }
 
 /// What gives a meaning to settings of TLS.
-const SECURE: &str = "an address in `listen` that has https:// before it";
+const SECURE: &str = "an address in `listen` that has https:// before it, or a `[[listener]]` with \
+                      tls = true";
 
 /// Files that the server writes, and the one that it is configured by, where clients get them.
 fn shown(settings: &Settings, sites: &Sites) -> Vec<String> {

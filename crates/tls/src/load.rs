@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys, SignatureAlgorithm};
-use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::key;
@@ -77,6 +77,15 @@ impl Fault {
     }
 }
 
+/// What is wrong with a text in PEM, for its owner: the library shows the bytes of a label.
+fn shown(error: &pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { .. } => "a BEGIN line has no END line".to_owned(),
+        pem::Error::IllegalSectionStart { .. } => "a BEGIN line is broken".to_owned(),
+        other => other.to_string(),
+    }
+}
+
 impl Pair {
     /// Reads a chain, the leaf first, and the key of the leaf; both may be in one text.
     ///
@@ -87,6 +96,10 @@ impl Pair {
         match pair.certified.keys_match() {
             Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(pair),
             Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Err(Fault::Mismatch),
+            Err(Error::InvalidCertificate(_)) => {
+                let why = "the first is broken, or has a critical extension that is not known";
+                Err(Fault::WrongChain(why.to_owned()))
+            }
             Err(error) => Err(Fault::WrongChain(error.to_string())),
         }
     }
@@ -98,7 +111,7 @@ impl Pair {
     /// # Errors
     /// As [`Pair::from_pem`].
     pub fn of_challenge(chain: &[u8], key: &[u8]) -> Result<Pair, Fault> {
-        let wrong = |error: rustls_pki_types::pem::Error| Fault::WrongChain(error.to_string());
+        let wrong = |error: pem::Error| Fault::WrongChain(shown(&error));
         let certificates: Vec<CertificateDer<'static>> =
             CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().map_err(wrong)?;
         if certificates.is_empty() {
@@ -109,11 +122,9 @@ impl Pair {
         let old = OLD_KEYS.iter().find(|(text, _)| contains(key, text));
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match (error, old) {
             _ if is_encrypted(key) => Fault::Encrypted,
-            (rustls_pki_types::pem::Error::NoItemsFound, Some((_, kind))) => {
-                Fault::WrongKey(key::unknown(kind))
-            }
-            (rustls_pki_types::pem::Error::NoItemsFound, None) => Fault::NoKey,
-            (error, _) => Fault::WrongKey(error.to_string()),
+            (pem::Error::NoItemsFound, Some((_, kind))) => Fault::WrongKey(key::unknown(kind)),
+            (pem::Error::NoItemsFound, None) => Fault::NoKey,
+            (error, _) => Fault::WrongKey(shown(&error)),
         })?;
         Pair::from_der(certificates, key)
     }
@@ -204,7 +215,8 @@ mod tests {
         params.custom_extensions = vec![rcgen::CustomExtension::new_acme_identifier(&[7; 32])];
         let key = KeyPair::generate().unwrap();
         let (chain, key) = (params.self_signed(&key).unwrap().pem(), key.serialize_pem());
-        assert!(matches!(read(&chain, &key), Err(Fault::WrongChain(_))));
+        let why = read(&chain, &key).unwrap_err().to_string();
+        assert!(why.ends_with("a critical extension that is not known"), "{why}");
         let pair = Pair::of_challenge(chain.as_bytes(), key.as_bytes()).unwrap();
         let (chain, key) = pair.der();
         assert!(Pair::from_der(chain.to_vec(), key.clone_key()).is_ok());
@@ -230,7 +242,8 @@ mod tests {
         let empty = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         assert!(matches!(read(empty, &key), Err(Fault::WrongChain(_))));
         let open = "-----BEGIN CERTIFICATE-----\nAAAA\n";
-        assert!(matches!(read(open, &key), Err(Fault::WrongChain(_))));
+        let why = read(open, &key).unwrap_err().to_string();
+        assert!(why.ends_with("cannot be read: a BEGIN line has no END line"), "{why}");
         assert!(KeyPair::from_pem(&key).is_ok());
     }
 }

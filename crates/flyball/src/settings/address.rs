@@ -60,10 +60,27 @@ fn scheme(text: &str) -> (Option<bool>, &str) {
     (tls, rest.strip_suffix('/').filter(|_| is_url).unwrap_or(rest))
 }
 
-/// What was expected in place of an address to listen on that lacks its port, or that is a name:
-/// what to type.
+/// What was expected in place of the path of a socket that cannot be one.
+pub(super) fn instead_of_path(text: &str) -> Option<String> {
+    let path = text.strip_prefix(UNIX).filter(|path| !path.is_empty() && !path.contains('\0'))?;
+    Some(match path.starts_with('@') {
+        true => "unix:PATH, the path of a socket in the file system: all users can connect to an \
+                 abstract one (unix(7))"
+            .to_owned(),
+        false => format!(
+            "unix:PATH with at most {UNIX_PATH_BYTES_MAX} bytes in the whole path, which is all \
+             that the kernel takes (unix(7))"
+        ),
+    })
+}
+
+/// What was expected in place of an address to listen on that lacks its port, that is a name, or
+/// whose path cannot be one: what to type.
 pub(super) fn instead(text: &str) -> Option<String> {
     let (tls, rest) = scheme(text);
+    if rest.starts_with(UNIX) {
+        return instead_of_path(rest);
+    }
     let (before, port) = if tls == Some(true) { ("https://", 443) } else { ("", 80) };
     let with_port = format!("{}:{port}", rest.strip_suffix(':').unwrap_or(rest));
     if address(&with_port).is_some() {
@@ -87,7 +104,8 @@ pub(super) fn admin(text: &str, base: &Path) -> Option<AdminAddress> {
     };
     let joined = base.join(path);
     let fits = joined.as_os_str().len() <= UNIX_PATH_BYTES_MAX && !path.contains('\0');
-    (fits && !path.is_empty()).then_some(AdminAddress::Unix(joined))
+    let is_abstract = path.starts_with('@');
+    (fits && !is_abstract && !path.is_empty()).then_some(AdminAddress::Unix(joined))
 }
 
 /// The address of a server's `--admin`, as it is written there; paths start from the directory of
@@ -204,7 +222,12 @@ mod tests {
             assert!(instead.contains("https://:443, and no name"), "{name}: {instead}");
         }
         assert!(instead("www.example.org:80").unwrap().contains("such as :80, and no name"));
-        for text in ["banana", "127.0.0.1:70000", "https:443", "ftp://a.test"] {
+        let long = format!("unix:/{}", "a".repeat(UNIX_PATH_BYTES_MAX));
+        for (text, why) in [(long, "at most 107 bytes"), ("https://unix:@a".into(), "abstract")] {
+            assert!(listen(&text, Path::new("/")).is_none());
+            assert!(instead(&text).unwrap().contains(why), "{text}");
+        }
+        for text in ["banana", "unix:", "127.0.0.1:70000", "https:443", "ftp://a.test"] {
             assert_eq!(instead(text), None, "{text}");
         }
     }
@@ -220,7 +243,9 @@ mod tests {
         assert_eq!(admin("127.0.0.1:9090", base), Some(tcp));
         let longest = format!("unix:/{}", "a".repeat(UNIX_PATH_BYTES_MAX - 1));
         assert!(admin(&longest, base).is_some());
-        for text in ["", "unix:", "unix", "unix:a\0b", "/run/a.sock", &format!("{longest}a")] {
+        for text in
+            ["", "unix:", "unix", "unix:@a", "unix:a\0b", "/run/a.sock", &format!("{longest}a")]
+        {
             assert_eq!(admin(text, base), None, "{text}");
         }
     }

@@ -9,9 +9,13 @@ use flyball_site::{CertificateSource, SiteSettings, TlsSettings};
 
 use super::error::{Origin, SettingError};
 use super::origins::{Origins, Tables};
+use super::suggest::nearest;
 
 const CERTIFICATE: &str = "certificate";
 const TABLE: &str = "certificates";
+
+/// What stands in the place of a file.
+const WORDS: [&str; 4] = ["auto", "acme", "internal", "none"];
 
 /// Gives each certificate the place where it is written, and the directory that its path starts
 /// from.
@@ -137,7 +141,8 @@ pub(super) fn faults(
         CertificateSource::Auto if speaks_tls && site.tls.certificates.is_empty() => {
             missing(site, settings)
         }
-        CertificateSource::Auto | CertificateSource::None => return None,
+        CertificateSource::Auto => misspelt(&site.tls, written?)?,
+        CertificateSource::None => return None,
     };
     Some(SettingError {
         key: format!("site.{CERTIFICATE}"),
@@ -147,9 +152,41 @@ pub(super) fn faults(
     })
 }
 
+/// Why a lone word, which is read as the name of a file, is none: it is near one that means
+/// something else. Blocks on the disk.
+fn misspelt(tls: &TlsSettings, origin: &Origin) -> Option<String> {
+    let path = &tls.certificates.first()?.chain;
+    let name = path.file_name()?.to_str().filter(|name| !name.contains('.'))?;
+    let base = std::path::absolute(origin.base()).unwrap_or_else(|_| origin.base().into());
+    let near = nearest(name, WORDS).filter(|_| *path == base.join(name) && !path.exists())?;
+    Some(format!("{name} is no file; did you mean {near}?"))
+}
+
+/// Why `[acme]` gets no certificate for a site of hosts of more than one kind, or of none.
+fn mixed(site: &SiteSettings, settings: &Settings) -> Option<String> {
+    let acme = Some(&settings.tls.acme).filter(|acme| acme.is_written)?;
+    let host = site.hosts.iter().find(|host| !is_public(host, acme))?;
+    Some(match site.hosts.iter().find(|other| is_public(other, acme)) {
+        _ if host == "*" => "[acme] gets certificates for names, and the site has none: give it \
+                             `hosts`"
+            .to_owned(),
+        Some(other) if is_internal(host) => format!(
+            "no authority of [acme] vouches for {host}, and that of this machine not for {other}: \
+             give each a site"
+        ),
+        _ => format!("no authority of [acme] vouches for {host}"),
+    })
+}
+
 /// What a site says that has no certificate yet.
 fn missing(site: &SiteSettings, settings: &Settings) -> String {
-    match not_public(site, settings) {
+    let why = not_public(site, settings);
+    if let Some(why) = mixed(site, settings).filter(|_| why.is_none()) {
+        return format!(
+            "is missing: {why}; or name a file with a certificate and its key, or none"
+        );
+    }
+    match why {
         Some(why) => format!(
             "is missing: {why}; name a file with a certificate and its key, say acme if \
              acme.directory is an authority of your own, or none"

@@ -71,13 +71,20 @@ struct Reader {
     lines: Lines,
 }
 
+/// What the library says of `mode = 0660`.
+const LEADING_ZERO: &str = "unexpected leading zero, expected nothing";
+
 impl Reader {
     fn syntax_errors(&self, errors: &[toml::de::Error]) -> Vec<SettingError> {
         let mut problems: Vec<SettingError> = errors
             .iter()
             .map(|error| {
                 let line = error.span().map(|span| self.lines.number(span.start));
-                problem(Origin::File { path: self.path.clone(), line }, error.message().to_owned())
+                let message = match error.message() {
+                    LEADING_ZERO => format!("{LEADING_ZERO}: a mode such as \"0660\" is in quotes"),
+                    message => message.to_owned(),
+                };
+                problem(Origin::File { path: self.path.clone(), line }, message)
             })
             .collect();
         problems.sort_by_key(|error| error.origin.order());

@@ -245,6 +245,9 @@ impl<T> Kind<T> {
                 let quoted = one_of(names.iter().map(|word| format!("{:?}", word.name)));
                 format!("{quoted}, in quotes")
             }
+            Kind::Admin { .. } => {
+                raw.number().and_then(address::instead_of_path).unwrap_or_else(|| self.form())
+            }
             Kind::Address { .. } => {
                 raw.number().and_then(address::instead).unwrap_or_else(|| self.form())
             }

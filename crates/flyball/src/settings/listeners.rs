@@ -17,6 +17,9 @@ use super::text::{is_host, is_token};
 /// The key of addresses in short.
 pub(super) const LISTEN: &str = "listen";
 
+/// The key of the group of a socket, as what it lacks is told.
+const GROUP: &str = "listener.group";
+
 /// What was written in the `[[listener]]` tables, one for each.
 pub type Listeners = Vec<Listener>;
 
@@ -121,13 +124,15 @@ pub(super) struct Place {
     origin: Origin,
     /// Where the hosts are that are served there.
     hosts: Origin,
+    /// Where the group of a socket is.
+    group: Origin,
 }
 
 impl Place {
     /// In `listen`.
     pub(super) fn of_listen(origins: &Origins) -> Place {
         let origin = origins.get(LISTEN).cloned().unwrap_or(Origin::Default);
-        Place { key: LISTEN, hosts: origin.clone(), origin }
+        Place { key: LISTEN, hosts: origin.clone(), group: origin.clone(), origin }
     }
 
     /// In a `[[listener]]` table that begins at `table`.
@@ -137,7 +142,17 @@ impl Place {
             key: "listener.address",
             origin,
             hosts: origins.get("hosts").unwrap_or(table).clone(),
+            group: origins.get("group").unwrap_or(table).clone(),
         }
+    }
+
+    /// What is not there of the machine that this address needs: its group, or its directory.
+    pub(super) fn lacks(&self, key: &'static str, why: String) -> SettingError {
+        let (key, origin) = match key {
+            GROUP => (GROUP, &self.group),
+            _ => (self.key, &self.origin),
+        };
+        SettingError { key: key.to_owned(), value: None, why, origin: origin.clone() }
     }
 
     fn error(&self, address: &Endpoint, why: String) -> SettingError {

@@ -77,7 +77,7 @@ pub fn resolve_in(
     state::place(&mut settings.tls);
     resolver.errors.extend(listeners::faults(&settings, &places, &origins));
     settings.given = origins.keys.iter().map(|(key, origin)| (*key, origin.lead(key))).collect();
-    resolver.together(&settings, &origins);
+    resolver.together(&settings, &origins, &places);
     settings.sandbox.by_file |= typed.file.is_some();
     settings.running.file = typed.file.as_deref().map(absolute);
     resolver.user(&settings, &origins);
@@ -188,10 +188,16 @@ impl Resolver<'_> {
 
     /// Values must fit each other and the machine. What whoever starts the server makes, or has the
     /// right to, is looked at then.
-    fn together(&mut self, settings: &Settings, origins: &Origins) {
+    fn together(&mut self, settings: &Settings, origins: &Origins, places: &[Place]) {
         let lacks = flyball_server::lacks(settings).into_iter().filter(|lack| !lack.may_come);
-        let faults =
-            lacks.map(|lack| (lack.key, lack.why)).chain(contradictions::of_server(settings));
+        let faults = lacks.map(|lack| {
+            let place = lack.listener.and_then(|at| places.get(at));
+            let (key, why) = (lack.key, lack.why.clone());
+            place
+                .map_or_else(|| missing(key, why, origins), |place| place.lacks(lack.key, lack.why))
+        });
+        self.errors.extend(faults);
+        let faults = contradictions::of_server(settings).into_iter();
         self.errors.extend(faults.map(|(key, why)| missing(key, why, origins)));
     }
 

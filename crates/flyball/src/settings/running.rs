@@ -127,7 +127,7 @@ pub(super) const ROWS: &[Setting] = &[
 const UPGRADE_MS_LEAST: u64 = 500;
 
 /// What a mode looks like.
-pub(super) const MODE_FORM: &str = "a mode in octal such as 0660, without rights to execute";
+pub(super) const MODE_FORM: &str = "a mode in octal such as \"0660\", without rights to execute";
 
 /// A mode of rights to read and write, in octal.
 pub(super) fn mode(text: &str) -> Option<u32> {

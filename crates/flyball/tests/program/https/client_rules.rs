@@ -65,5 +65,6 @@ fn settings_of_tls_without_an_address_that_speaks_it_are_warnings() {
         assert!(server.errors().contains(&told), "{key}: {}", server.errors());
     }
     assert!(server.errors().contains("`site.certificate` has a meaning only with"));
+    assert!(server.errors().contains("or a `[[listener]]` with tls = true"));
     server.assert_sound();
 }

@@ -114,10 +114,75 @@ fn a_socket_in_the_file_system_has_a_mode_and_a_group_and_an_address_has_not() {
     assert!(all(&twice)[0].contains("a.sock is listened on already, by listen"), "{twice}");
     let admin = format!("admin = \"unix:a.sock\"\n{}", listener("address = \"unix:a.sock\""));
     assert!(all(&admin)[0].contains("is an address of `listener.address` too"));
-    let gone = all(&listener("address = \"unix:no/such/a.sock\""));
-    assert!(gone[0].contains("there is no directory") && gone[0].contains("no/such"), "{gone:?}");
+    let other = listener("address = \"unix:no/such/a.sock\"");
+    let gone = all(&format!("listen = [80]\n{other}"));
+    let at = "flyball.toml:4: listener.address: ";
+    assert!(gone[0].starts_with(at) && gone[0].contains("there is no directory"), "{gone:?}");
     let none = all(&listener("address = \"unix:a.sock\"\ngroup = \"no-such-group\""));
-    assert!(none[0].contains("no-such-group"), "{none:?}");
+    let why = "flyball.toml:4: listener.group: there is no group \"no-such-group\"";
+    assert_eq!(none, [why]);
+}
+
+#[test]
+fn what_is_wrong_with_the_mode_or_the_path_of_a_socket_is_told() {
+    let long = format!("unix:/{}", "a".repeat(107));
+    for (lines, why) in [
+        ("address = \"unix:a.sock\"\nmode = 0660", "a mode such as \"0660\" is in quotes"),
+        (
+            "address = \"unix:a.sock\"\nmode = 660",
+            "such as \"0660\", without rights to execute, found 660",
+        ),
+        ("address = \"unix:@a\"", "all users can connect to an abstract one"),
+        (&*format!("address = {long:?}"), "at most 107 bytes in the whole path"),
+    ] {
+        let told = errors(&format!("{}{SITE}", listener(lines)));
+        assert!(told[0].contains(why), "{told:?}");
+    }
+    let admin = errors(&format!("admin = {long:?}\n{SITE}"));
+    assert!(admin[0].contains("at most 107 bytes in the whole path"), "{admin:?}");
+}
+
+#[test]
+fn a_site_that_no_listener_serves_is_warned_of() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = directory.path().join("flyball.toml");
+    let site = |host: &str| format!("[[site]]\nhosts = [{host:?}]\nroot = \".\"\n");
+    let sites = site("a.test") + &site("b.test");
+    let check = |listeners: &str| {
+        std::fs::write(&config, format!("{listeners}{sites}")).expect("it is written");
+        let output = Command::new(binary()).args(["check", "--config"]).arg(&config).output();
+        String::from_utf8(output.expect("it runs").stderr).expect("text")
+    };
+    let one = listener("address = \"127.0.0.1:0\"\nhosts = \"a.test\"");
+    let told = check(&one);
+    assert!(told.contains("no listener serves the site of b.test"), "{told}");
+    assert!(!told.contains("of a.test"), "{told}");
+    for more in ["hosts = \"*.test\"", ""] {
+        let told = check(&format!("{one}{}", listener(&format!("address = \"[::1]:0\"\n{more}"))));
+        assert!(!told.contains("no listener serves"), "{told}");
+    }
+}
+
+#[test]
+fn where_a_certificate_comes_from_is_told_where_it_cannot_be_told_from_the_hosts() {
+    let site = |hosts: &str, more: &str| {
+        let lines = format!("[[site]]\nroot = \".\"\n{hosts}\n{more}");
+        errors(&format!("listen = \"https://127.0.0.1:0\"\n[acme]\n{lines}"))
+    };
+    for (hosts, more, why) in [
+        ("", "", "the site has none: give it `hosts`"),
+        (
+            "hosts = [\"localhost\", \"example.org\"]",
+            "",
+            "no authority of [acme] vouches for localhost, and that of this machine not for \
+             example.org",
+        ),
+        ("hosts = \"a.example\"", "certificate = \"interal\"", "did you mean internal?"),
+        ("hosts = \"a.example\"", "certificate = \"acem\"", "did you mean acme?"),
+    ] {
+        let told = site(hosts, more);
+        assert!(told[0].contains(why), "{hosts} {more}: {told:?}");
+    }
 }
 
 #[test]
