@@ -45,7 +45,7 @@ const THREADS_AT_ONE_MIN: usize = 16;
 /// accept.
 const QUEUE_MS: u64 = 4 * BLOCKING_TICK_MS;
 
-/// Bytes that one sendfile may take from a thread. It waits for each 64 KiB of them anew, for
+/// Bytes that one sendfile may take from a thread. It waits again for each 64 KiB of them, for
 /// [`BLOCKING_TICK_MS`] at most, as long as its client takes a little: by more at once, a thread
 /// would hear of no order until a slow client has taken megabytes.
 const WAITING_SENDFILE_BYTES_MAX: usize = 256 * 1024;
