@@ -360,7 +360,7 @@ impl Bound {
     fn guard(&mut self, settings: &Settings) -> io::Result<()> {
         let Some(path) = self.path().filter(|_| !self.is_lent) else { return Ok(()) };
         let group = group_of(&self.listen, settings).map_err(io::Error::other)?;
-        self.node = match net::guard_unix(path, self.listen.mode, group, self.node) {
+        self.node = match net::guard_unix(path, self.listen.mode, Some(group), self.node) {
             Ok(node) => Some(node),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(io::Error::other(explain_guard(&error))),
@@ -387,9 +387,9 @@ fn bind(wanted: &Listen, settings: &Settings) -> Result<Bound, String> {
         }
         Endpoint::Unix(path) => {
             let group = group_of(wanted, settings)?;
-            let socket = net::bind_unix_at(path, wanted.mode, group);
+            let socket = net::bind_unix_at(path, wanted.mode, Some(group));
             let socket = socket.map_err(|error| fail(explain_unix(&error)))?;
-            let made = net::guard_unix(path, wanted.mode, group, None);
+            let made = net::guard_unix(path, wanted.mode, Some(group), None);
             node = Some(made.map_err(|error| fail(explain_guard(&error)))?);
             (asked.clone(), socket)
         }
@@ -399,9 +399,10 @@ fn bind(wanted: &Listen, settings: &Settings) -> Result<Bound, String> {
     Ok(Bound { asked, listen, hosts: 0, sockets, is_given, is_lent, node })
 }
 
-/// The number of the group of a Unix-domain socket, if it is another than that of the process.
-fn group_of(listen: &Listen, settings: &Settings) -> Result<Option<u32>, String> {
-    let found = listen.group.as_deref().map(group).transpose();
+/// The number of the group of a Unix-domain socket: that of the process, unless one is given. A
+/// reload may take back what was given, and a directory may have a group of its own.
+fn group_of(listen: &Listen, settings: &Settings) -> Result<u32, String> {
+    let found = listen.group.as_deref().map_or_else(|| Ok(Identity::own().group), group);
     found.map_err(|why| settings.blame("listener.group", why))
 }
 

@@ -26,6 +26,12 @@ pub(super) const READY_AFTER_MS: u64 = 300;
 /// Longest wait of a new master for the one before to name it to who supervises them.
 const NAMED_MS_MAX: u64 = 1_000;
 
+/// Longest wait for the end of a new master that has nothing to say to this one any more.
+const LAST_WORDS_MS_MAX: u64 = 1_000;
+
+/// Why a new master is given up that has ended: whichever of its ends is seen first.
+const ENDED: &str = "it ended before it was ready; its messages say why";
+
 /// Longest message between the two, in bytes.
 const MESSAGE_BYTES_MAX: usize = 64;
 
@@ -159,7 +165,11 @@ impl Master {
             }
             READY if upgrade.has_begun => true,
             _ => {
-                self.roll_back("it ended before it was ready; its messages say why");
+                // It ends, and has not said why as yet: it is killed if it does not.
+                if let Some(handle) = &upgrade.handle {
+                    let _ = net::wait_readable(handle, LAST_WORDS_MS_MAX);
+                }
+                self.roll_back(ENDED);
                 false
             }
         }
@@ -181,7 +191,8 @@ impl Master {
     /// A process that is no child of the server's own ended: the new master, if there is one.
     pub(super) fn new_master_ended(&mut self, process: ProcessId, ending: Ending) {
         if self.upgrade.as_ref().is_some_and(|upgrade| upgrade.process == process) {
-            self.roll_back(&format!("it {ending}"));
+            say!(Level::Warn, "process {} {ending}", process.number());
+            self.roll_back(ENDED);
         }
     }
 

@@ -90,6 +90,15 @@ fn a_socket_comes_changes_and_goes_by_a_reload_and_goes_with_the_server() {
         assert_eq!(mode(&path), 0o600, "{arch}");
         let after = std::fs::symlink_metadata(&path).expect("it is there").ino();
         assert_eq!(before, after, "{arch}: it is the same socket");
+        // A group is given and taken back.
+        let group = || std::fs::symlink_metadata(&path).expect("it is there").gid();
+        let own = group();
+        for (line, wanted) in [("group = \"61003\"\n", 61_003), ("", own)] {
+            if flyball_sys::process::is_root() {
+                local.reload(&format!("{LISTENER}{line}"));
+                assert_eq!(group(), wanted, "{arch}");
+            }
+        }
         local.reload("");
         assert!(!path.exists(), "{arch}");
         assert_eq!(kept.ask(get("/small.txt")).status(), 200, "{arch}");
