@@ -211,6 +211,10 @@ impl Listening {
     /// # Errors
     /// With a message: another socket may have the name.
     pub(crate) fn guard(&mut self, settings: &Settings) -> Result<(), String> {
+        // Those that are left have a name to be removed.
+        for bound in self.left.iter_mut().filter(|bound| !bound.is_lent) {
+            bound.node = bound.path().and_then(|path| net::unix_node(path).ok());
+        }
         self.bound.iter_mut().try_for_each(|bound| {
             let address = bound.listen.address.clone();
             bound.guard(settings).map_err(|error| format!("cannot listen on {address}: {error}"))
@@ -399,18 +403,19 @@ fn bind(wanted: &Listen, settings: &Settings) -> Result<Bound, String> {
     Ok(Bound { asked, listen, hosts: 0, sockets, is_given, is_lent, node })
 }
 
-/// The number of the group of a Unix-domain socket: that of the process, unless one is given. A
-/// reload may take back what was given, and a directory may have a group of its own.
+/// The number of the group of a Unix-domain socket.
 fn group_of(listen: &Listen, settings: &Settings) -> Result<u32, String> {
-    let found = listen.group.as_deref().map_or_else(|| Ok(Identity::own().group), group);
+    let found = group_or_own(listen.group.as_deref());
     found.map_err(|why| settings.blame("listener.group", why))
 }
 
-/// The number of a group.
+/// The number of the group of this name, or of the process's own if none is given: a reload may
+/// take back what was given, and a directory may have a group of its own (setgid).
 ///
 /// # Errors
 /// When there is none of this name.
-pub(crate) fn group(name: &str) -> Result<u32, String> {
+pub(crate) fn group_or_own(name: Option<&str>) -> Result<u32, String> {
+    let Some(name) = name else { return Ok(Identity::own().group) };
     let found = Identity::find(&Identity::own().user.to_string(), Some(name));
     found.map(|identity| identity.group)
 }

@@ -18,7 +18,7 @@ use flyball_sys::{error_log, process};
 
 use crate::configuration::Configuration;
 use crate::handover::{self, Inherited};
-use crate::listening::{Listening, explain, explain_unix, group};
+use crate::listening::{Listening, explain, explain_unix, group_or_own};
 use crate::sandbox::Confinement;
 use crate::spawner::Spawner;
 use crate::tls::{Roots, Tls, Told};
@@ -332,9 +332,9 @@ pub(crate) fn bind_admin(settings: &Settings) -> Result<Option<Arc<OwnedFd>>, St
             .map_err(|error| format!("{address}: {}", explain(&error))),
         Some(AdminAddress::Unix(path)) => {
             let RunningSettings { admin_mode, admin_group, .. } = &settings.running;
-            let group = admin_group.as_deref().map(group).transpose();
+            let group = group_or_own(admin_group.as_deref());
             let group = group.map_err(|why| settings.blame("admin-group", why))?;
-            let socket = net::listen_unix(path, *admin_mode, group);
+            let socket = net::listen_unix(path, *admin_mode, Some(group));
             socket.map_err(|error| format!("unix:{}: {}", path.display(), explain_unix(&error)))
         }
     };

@@ -125,6 +125,36 @@ fn an_upgrade_keeps_the_socket_and_its_name() {
 }
 
 #[test]
+fn an_upgrade_that_does_not_list_a_socket_removes_its_name() {
+    let mut local = Local::start("n-copy", LISTENER);
+    answers(&local.path());
+    write(&local.directory, &local.site, local.arch, "");
+    let said = told(&within(&local.directory, "admin"), &["upgrade"]);
+    assert!(said.ends_with(" has taken over\n"), "{said}");
+    assert!(local.server.ended().success());
+    wait_for("that the name is gone", || (!local.path().exists()).then_some(()));
+}
+
+/// A directory may give its group to what is made in it.
+#[test]
+fn without_a_group_a_socket_has_that_of_the_server() {
+    if !flyball_sys::process::is_root() {
+        return eprintln!("only the superuser gives directories to other groups: not tested");
+    }
+    let local = Local::start("n-copy", "");
+    let directory = within(&local.directory, "shared");
+    std::fs::create_dir(&directory).expect("it is made");
+    std::os::unix::fs::chown(&directory, None, Some(61_003)).expect("it is given away");
+    let setgid = std::fs::Permissions::from_mode(0o2775);
+    std::fs::set_permissions(&directory, setgid).expect("and gives its group on");
+    local.reload("[[listener]]\naddress = \"unix:shared/site.sock\"\n");
+    let path = directory.join("site.sock");
+    answers(&path);
+    let own = std::fs::metadata("/proc/self").expect("of this process").gid();
+    assert_eq!(std::fs::symlink_metadata(&path).expect("it is there").gid(), own);
+}
+
+#[test]
 fn a_socket_that_was_left_over_is_replaced_and_one_that_is_in_use_is_not() {
     let local = Local::start("sped", "");
     let path = local.path();
