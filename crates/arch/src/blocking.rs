@@ -243,11 +243,14 @@ impl<'a> Crew<'a> {
         self.queued.load(SeqCst) == 0 || self.worker.queued() == 0
     }
 
-    /// One of them was accepted, if there is an order.
-    fn took_one(&self) {
+    /// One was accepted; `was_told` says that its thread knew of an order before. Else it may have
+    /// left the queue before that was counted.
+    fn took_one(&self, was_told: bool) {
         if self.told().is_some() {
             self.taken_ms.store(clock::monotonic_ms(), SeqCst);
-            // No more can be accepted than there were: then it is 0 already.
+        }
+        if was_told {
+            // Who comes after the order may be accepted in the place of one who came before.
             let _ = self.queued.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
         }
     }
@@ -350,10 +353,10 @@ impl<'a> Thread<'a> {
             if !self.crew.may_accept() {
                 return None;
             }
-            let began_ms = self.desk.now.ms();
+            let (began_ms, was_told) = (self.desk.now.ms(), self.crew.told().is_some());
             let accepted = self.accept(door);
             if accepted.is_ok() {
-                self.crew.took_one();
+                self.crew.took_one(was_told);
             }
             self.crew.came_back();
             self.desk.tick();
