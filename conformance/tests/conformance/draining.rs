@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use flyball_testkit::{Client, LARGE_BYTES, Server, large_at, wait};
+use flyball_testkit::{Begun, Client, LARGE_BYTES, Server, Site, free_address, large_at, wait};
 
 use crate::mount::Mount;
 use crate::requests::{get, request};
@@ -14,6 +14,14 @@ const NARROW_BYTES: usize = 128 * 1024;
 /// Calls that block return twice a second, for the process to look around; the rest is for a busy
 /// machine.
 const ALL_TOLD: Duration = Duration::from_secs(3);
+
+/// Clients at each of two addresses that are accepted before an end and have said nothing: fewer
+/// than `mp` has processes there.
+const ACCEPTED: usize = 4;
+
+/// Clients that come to each of them while the workers stand still: with those, more than `mt` has
+/// threads there, so that some are accepted after the end has begun.
+const QUEUED: usize = 36;
 
 /// Those whose processes or threads learn of a drain each for itself.
 const TOLD_APART: [&str; 4] = ["mp", "mt", "thread-per-connection", "watpipe"];
@@ -117,4 +125,54 @@ pub(crate) fn what_came_before_the_end_of_drain_is_answered_after_a_standstill(m
     let answers =
         wait::until(wait::DEADLINE, || all_asked_in_time(&mount.start(&settings), &requests));
     assert_eq!(answers.expect("it stands still in time"), [200, 200, 404, 200]);
+}
+
+/// A server at two addresses, and clients that have begun when its worker is told of an end: whole
+/// hellos, or requests in the clear, and halves of them, which no process has read yet. The status
+/// that each gets when it goes on, 0 where the connection ends: as many as there were clients.
+fn all_that_has_begun(mount: &Mount, end: fn(&Server)) -> (Server, Vec<u16>) {
+    let scheme = if mount.is_secure() { "https://" } else { "" };
+    let (other, root) = (free_address(), Site::shared().path("").display().to_string());
+    let tables =
+        format!("[[listener]]\naddress = \"{scheme}{other}\"\n[[site]]\nroot = \"{root}\"\n");
+    let settings = "workers = 1\ntimeout.handshake = \"5min\"\n";
+    let server = mount.start_with_sites(settings, &tables);
+    let addresses = [server.address(), other];
+    let connect = |count| (0..count).flat_map(|_| addresses).map(Client::connect);
+    let mut clients: Vec<Client> = connect(ACCEPTED).collect();
+    for witness in addresses {
+        // Who comes behind them has an answer.
+        let asked = Client::connect(witness).begin(mount.is_secure(), get("/hello.txt"), false);
+        assert_eq!(asked.finish().map(|answer| answer.status()), Some(200));
+    }
+    let held = server.hold_workers();
+    clients.extend(connect(QUEUED));
+    let begin = |(number, client): (usize, Client)| {
+        client.begin(mount.is_secure(), get("/hello.txt"), number / 2 % 2 == 1)
+    };
+    let begun: Vec<Begun> = clients.into_iter().enumerate().map(begin).collect();
+    end(&server);
+    held.wait_until_told();
+    drop(held);
+    // In the order in which they are accepted: `mp` serves so many at a time.
+    let status = |begun: Begun| begun.finish().map_or(0, |answer| answer.status());
+    (server, begun.into_iter().map(status).collect())
+}
+
+/// How many of them got another answer than theirs.
+fn cut(statuses: &[u16]) -> usize {
+    assert_eq!(statuses.len(), 2 * (ACCEPTED + QUEUED));
+    statuses.iter().filter(|status| **status != 200).count()
+}
+
+pub(crate) fn what_has_begun_when_the_server_stops_is_finished(mount: &Mount) {
+    let (server, statuses) = all_that_has_begun(mount, Server::terminate);
+    assert_eq!(cut(&statuses), 0, "{statuses:?}");
+    assert_eq!(server.wait().code, Some(0));
+}
+
+pub(crate) fn what_has_begun_at_a_reload_is_finished(mount: &Mount) {
+    let (server, statuses) = all_that_has_begun(mount, Server::begin_reload);
+    assert_eq!(cut(&statuses), 0, "{statuses:?}");
+    server.assert_sound();
 }

@@ -97,6 +97,8 @@ for_each_architecture! {
             a_stopping_server_finishes_what_is_under_way,
             a_stopping_server_does_not_wait_for_ever,
             what_came_before_the_end_of_drain_is_answered_after_a_standstill,
+            what_has_begun_when_the_server_stops_is_finished,
+            what_has_begun_at_a_reload_is_finished,
         ],
     ]
     // What requests carry and answers bring, and what is refused.

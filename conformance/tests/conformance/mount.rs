@@ -34,6 +34,11 @@ impl Mount {
         self.architecture
     }
 
+    /// Whether its clients speak TLS.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.is_secure
+    }
+
     /// Runs a test body, and fails when the server has panicked by its end.
     pub(crate) fn run(&self, body: fn(&Mount)) {
         let shared = self.shared.get_or_init(|| self.launch(&self.config("")).start());

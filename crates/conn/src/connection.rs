@@ -321,15 +321,13 @@ impl Connection {
             (Some(buffers), Some(tls)) => {
                 buffers.secured().1.cipher.filled(n);
                 tls.is_unopened = true;
-                if tls.began_ns == 0 {
-                    tls.began_ns = cx.now_ns().max(1);
-                }
             }
             (None, _) => {}
         }
         if self.awaits_proxy {
             self.take_proxy_header(cx);
         }
+        self.handshake_begins(cx);
     }
 
     /// `n` bytes were sent.
@@ -447,8 +445,6 @@ impl Connection {
     /// waited for.
     pub fn drain(&mut self, order: Order) {
         match order {
-            // A handshake that has begun is under way as a request is: that comes with it.
-            _ if self.shakes_hands() => self.conn.retire(),
             Order::Stop => self.conn.drain(),
             Order::Retire => self.conn.retire(),
         }

@@ -82,6 +82,24 @@ impl Client {
         self
     }
 
+    /// Speaks TLS from now on: its hello, of which nothing is sent yet. Behind that,
+    /// [`Client::shake_hands`].
+    pub(crate) fn hello(&mut self) -> Vec<u8> {
+        let (secure, hello) = Secure::with_hello().expect("a hello");
+        self.tls = Some(Box::new(secure));
+        hello
+    }
+
+    /// Sends these bytes, although it may speak TLS.
+    pub(crate) fn send_as_is(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// Its hello has been sent: shakes hands.
+    pub(crate) fn shake_hands(&mut self) -> io::Result<()> {
+        self.tls.as_mut().map_or(Ok(()), |tls| tls.shake_hands(&mut self.stream))
+    }
+
     /// Whether it speaks TLS by an earlier session, which it has resumed.
     pub fn is_resumed(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_resumed())

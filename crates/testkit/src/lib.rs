@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod begun;
 mod binary;
 mod checksum;
 mod client;
@@ -28,6 +29,7 @@ pub mod wait;
 mod watchdog;
 
 pub use address::free_address;
+pub use begun::Begun;
 pub use binary::binary;
 pub use checksum::crc32;
 pub use client::Client;

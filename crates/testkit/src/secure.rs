@@ -198,15 +198,34 @@ impl Secure {
         clients: &Arc<ClientConfig>,
         harm: Harm,
     ) -> io::Result<Secure> {
+        let mut secure = Secure::new(clients, harm)?;
+        secure.shake_hands(stream)?;
+        Ok(secure)
+    }
+
+    fn new(clients: &Arc<ClientConfig>, harm: Harm) -> io::Result<Secure> {
         let name = ServerName::try_from("127.0.0.1").expect("an address");
         let connection = ClientConnection::new(Arc::clone(clients), name);
-        let connection = connection.map_err(io::Error::other)?;
-        let mut secure = Secure { connection, harm, sent: 0 };
-        while secure.connection.is_handshaking() {
-            let Secure { connection, sent, .. } = &mut secure;
-            connection.complete_io(&mut Harmed { stream, harm, sent })?;
+        Ok(Secure { connection: connection.map_err(io::Error::other)?, harm, sent: 0 })
+    }
+
+    /// One that has a hello to say, and that.
+    pub(crate) fn with_hello() -> io::Result<(Secure, Vec<u8>)> {
+        let mut secure = Secure::new(&Identity::shared().clients, Harm::None)?;
+        let mut hello = Vec::new();
+        while secure.connection.wants_write() {
+            secure.connection.write_tls(&mut hello)?;
         }
-        Ok(secure)
+        Ok((secure, hello))
+    }
+
+    /// Shakes hands, or goes on with that.
+    pub(crate) fn shake_hands(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        while self.connection.is_handshaking() {
+            let Secure { connection, harm, sent } = self;
+            connection.complete_io(&mut Harmed { stream, harm: *harm, sent })?;
+        }
+        Ok(())
     }
 
     /// Whether it resumed an earlier session.

@@ -323,16 +323,15 @@ impl Server {
     /// # Panics
     /// When they do not stop.
     pub fn hold(&self) -> Held {
-        let mut held = Held(vec![self.pid()]);
-        let mut at = 0;
-        while let Some(&process) = held.0.get(at) {
-            signal(process, Signal::STOP);
-            let stopped = until(DEADLINE, || has_stopped(process).then_some(()));
-            assert!(stopped.is_some(), "process {process} does not stop");
-            held.0.extend(children_of(process));
-            at += 1;
-        }
-        held
+        Held::with_all_below(vec![self.pid()])
+    }
+
+    /// The same for its workers, and what they have started. The master goes on.
+    ///
+    /// # Panics
+    /// As [`Server::hold`].
+    pub fn hold_workers(&self) -> Held {
+        Held::with_all_below(children_of(self.pid()))
     }
 
     /// What it has said on standard error so far.
@@ -356,7 +355,12 @@ impl Server {
         assert!(!errors.contains(PANICKED), "the server panicked:\n{errors}");
     }
 
-    /// Has it read its configuration again, and waits until it has.
+    /// Has it read its configuration again, and does not wait.
+    pub fn begin_reload(&self) {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::HUP);
+    }
+
+    /// The same, and waits until it has.
     ///
     /// # Panics
     /// When it does not.
@@ -364,7 +368,7 @@ impl Server {
     pub fn reload(&self) {
         let loaded = || self.errors().matches("the configuration is loaded: ").count();
         let before = loaded();
-        let _ = kill_process(Pid::from_child(&self.child), Signal::HUP);
+        self.begin_reload();
         let done = until(DEADLINE, || (loaded() > before).then_some(()));
         assert!(done.is_some(), "it does not reload:\n{}", self.errors());
     }
@@ -462,12 +466,51 @@ impl Drop for Server {
 
 /// The processes of a server that stand still.
 #[derive(Debug)]
-pub struct Held(Vec<u32>);
+pub struct Held {
+    processes: Vec<u32>,
+    /// How many of the first were not started by another of them.
+    leaders: usize,
+}
+
+impl Held {
+    fn with_all_below(leaders: Vec<u32>) -> Held {
+        let mut held = Held { leaders: leaders.len(), processes: leaders };
+        let mut at = 0;
+        while let Some(&process) = held.processes.get(at) {
+            signal(process, Signal::STOP);
+            let stopped = until(DEADLINE, || has_stopped(process).then_some(()));
+            assert!(stopped.is_some(), "process {process} does not stop");
+            held.processes.extend(children_of(process));
+            at += 1;
+        }
+        held
+    }
+
+    /// Waits until the master has told each of its workers something, which they take when they go
+    /// on.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[track_caller]
+    pub fn wait_until_told(&self) {
+        for &worker in &self.processes[..self.leaders] {
+            let told = until(DEADLINE, || has_signal(worker).then_some(()));
+            assert!(told.is_some(), "process {worker} is told nothing");
+        }
+    }
+}
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.iter().for_each(|&process| signal(process, Signal::CONT));
+        self.processes.iter().for_each(|&process| signal(process, Signal::CONT));
     }
+}
+
+/// Whether a signal waits for a process to take it.
+fn has_signal(process: u32) -> bool {
+    let text = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let waiting = text.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+    waiting.is_some_and(|set| set.contains(|digit| matches!(digit, '1'..='9' | 'a'..='f')))
 }
 
 /// Sends a signal to a process, if it is still there.

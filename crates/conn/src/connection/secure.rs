@@ -85,6 +85,17 @@ impl Connection {
         self.tls.is_some()
     }
 
+    /// Bytes were received: if there are any of its handshake, that has begun.
+    pub(super) fn handshake_begins(&mut self, cx: &Context) {
+        if let Some(tls) = &mut self.tls
+            && tls.is_unopened
+            && tls.began_ns == 0
+        {
+            tls.began_ns = cx.now_ns().max(1);
+            self.conn.handshake_begins();
+        }
+    }
+
     /// Whether its handshake has begun and is not done.
     pub(super) fn shakes_hands(&self) -> bool {
         let is_on_its_way = |tls: &Secure| tls.began_ns > 0 && tls.session.is_handshaking();

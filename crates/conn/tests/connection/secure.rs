@@ -5,8 +5,10 @@ use std::io::{IoSlice, Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use flyball_conn::{ClientLimits, Connection, Context, Needs, Order, Peer, SocketNeed, Unsealed};
-use flyball_http::{CloseReason, Remote};
+use flyball_conn::{
+    ClientAddress, ClientLimits, Connection, Context, Needs, Order, Peer, SocketNeed, Unsealed,
+};
+use flyball_http::{CloseReason, Network, Remote};
 use flyball_observe::counters::{Counter, Owner};
 use flyball_observe::histogram::Timing;
 use flyball_site::Out;
@@ -431,6 +433,66 @@ fn a_handshake_that_has_begun_is_finished_when_the_server_stops() {
     // It lingers until its client has read that.
     pair.leave();
     assert_eq!(pair.over, Some(CloseReason::Draining));
+}
+
+#[test]
+fn a_handshake_that_has_come_and_is_read_after_the_order_to_stop_is_finished() {
+    for version in [&TLS12, &TLS13] {
+        for at in [1, 60, usize::MAX] {
+            let mut pair = Pair::new(version);
+            let hello = pair.said();
+            let at = at.min(hello.len());
+            pair.connection.drain(Order::Stop);
+            // A driver reads first what has come.
+            assert!(pair.connection.deadline() <= pair.cx.now.ms());
+            for part in [&hello[..at], &hello[at..]] {
+                pair.give(part);
+                pair.connection.expired(|| 0, &mut pair.cx);
+                pair.drive();
+            }
+            pair.ask(REQUEST);
+            assert!(pair.read.ends_with(b"small") && pair.has_read_the_end(), "{version:?}, {at}");
+            pair.leave();
+            assert_eq!(pair.over, Some(CloseReason::Draining));
+        }
+    }
+}
+
+#[test]
+fn the_first_request_belongs_to_the_handshake_before_it() {
+    for version in [&TLS12, &TLS13] {
+        let mut pair = Pair::new(version);
+        pair.talk();
+        assert!(!pair.client.is_handshaking());
+        pair.connection.drain(Order::Stop);
+        pair.connection.expired(|| 0, &mut pair.cx);
+        pair.ask(REQUEST);
+        assert!(pair.read.ends_with(b"small") && pair.has_read_the_end(), "{version:?}");
+        pair.leave();
+        assert_eq!(pair.over, Some(CloseReason::Draining));
+        // One that asks nothing has its time, and no more.
+        let mut pair = Pair::new(version);
+        pair.talk();
+        pair.connection.drain(Order::Stop);
+        assert_eq!(pair.connection.deadline(), pair.cx.now.ms() + pair.cx.limits.head_ms);
+    }
+}
+
+#[test]
+fn what_a_proxy_says_in_front_of_it_begins_no_handshake() {
+    let mut pair = Pair::new(&TLS13);
+    pair.cx.clients.address = ClientAddress::ProxyProtocol;
+    pair.cx.clients.trusted = vec!["192.0.2.0/24".parse::<Network>().unwrap()];
+    let hello = pair.said();
+    for (hello, over) in [(&[][..], Some(CloseReason::Draining)), (&hello[..60], None)] {
+        pair.connection = accepted_from(peer(&pair.config), &mut pair.cx);
+        pair.over = None;
+        pair.give(&[b"PROXY TCP4 198.51.100.1 192.0.2.1 1 443\r\n", hello].concat());
+        pair.connection.drain(Order::Stop);
+        pair.connection.expired(|| 0, &mut pair.cx);
+        pair.drive();
+        assert_eq!(pair.over, over);
+    }
 }
 
 #[test]

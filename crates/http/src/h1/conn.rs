@@ -72,6 +72,19 @@ pub struct Wants {
     pub close: Option<CloseReason>,
 }
 
+/// What comes before the first request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Handshake {
+    /// Nothing.
+    None,
+    /// A handshake of which nothing has come.
+    Awaited,
+    /// The rest of one.
+    UnderWay,
+    /// One that is done.
+    Done,
+}
+
 /// The server's end of one connection.
 #[derive(Debug)]
 pub struct Conn {
@@ -83,8 +96,7 @@ pub struct Conn {
     refused: Option<Refusal>,
     /// Nothing was ever asked.
     fresh: bool,
-    /// What comes first is a handshake.
-    shakes_hands: bool,
+    handshake: Handshake,
     /// Its client says that it sends no more, in bytes of their own, and has not done so yet.
     says_end: bool,
     /// Answers are for this client alone.
@@ -104,7 +116,7 @@ impl Conn {
             ending: Ending::default(),
             refused: None,
             fresh: true,
-            shakes_hands: false,
+            handshake: Handshake::None,
             says_end: false,
             private: false,
             since_ms: now.ms(),
@@ -116,14 +128,32 @@ impl Conn {
     /// [`Conn::begins`]. Its client then says that it sends no more before it closes its side
     /// (RFC 8446, section 6.1).
     pub fn shakes_hands(&mut self) {
-        (self.shakes_hands, self.says_end) = (true, true);
+        (self.handshake, self.says_end) = (Handshake::Awaited, true);
+    }
+
+    /// The first bytes of its handshake have come. Its first request belongs to that, and is under
+    /// way as one is whose first byte has come: it is kept, also when it should have ended idle.
+    pub fn handshake_begins(&mut self) {
+        if self.handshake == Handshake::Awaited {
+            (self.handshake, self.ending.idle_end) = (Handshake::UnderWay, None);
+        }
     }
 
     /// Its first request may come from now on.
     pub fn begins(&mut self, now: &Now) {
-        if std::mem::take(&mut self.shakes_hands) {
-            self.since_ms = now.ms();
+        if self.shakes() {
+            (self.handshake, self.since_ms) = (Handshake::Done, now.ms());
         }
+    }
+
+    /// Whether a handshake is awaited, or the rest of one.
+    fn shakes(&self) -> bool {
+        matches!(self.handshake, Handshake::Awaited | Handshake::UnderWay)
+    }
+
+    /// Whether its first request is under way with the handshake before it.
+    fn is_greeting(&self) -> bool {
+        self.fresh && matches!(self.handshake, Handshake::UnderWay | Handshake::Done)
     }
 
     /// Where the connection stands.
@@ -164,7 +194,7 @@ impl Conn {
             State::Idle if self.output.pending => u64::MAX,
             State::Idle if self.ending.idle_end.is_some() => self.since_ms,
             State::Idle if self.output.is_taken_late => self.output.taking.judged_at(),
-            State::Idle if self.shakes_hands => self.since_ms + limits.handshake_ms,
+            State::Idle if self.shakes() => self.since_ms + limits.handshake_ms,
             State::Idle if self.fresh => self.since_ms + limits.head_ms,
             State::Idle => self.since_ms + limits.idle_ms,
             State::Head if self.output.pending => u64::MAX,

@@ -36,10 +36,12 @@ pub(super) struct Ending {
 
 impl Conn {
     /// The server is draining: close when idle, after the next answer otherwise. An idle connection
-    /// expires at once.
+    /// expires at once, unless its first request is under way with a handshake.
     pub fn drain(&mut self) {
         self.ending.draining = true;
-        self.ending.idle_end = Some(CloseReason::Draining);
+        if !self.is_greeting() {
+            self.ending.idle_end = Some(CloseReason::Draining);
+        }
     }
 
     /// Another needs what it holds: an idle connection expires at once. Whether that is news to it.
