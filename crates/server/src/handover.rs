@@ -22,8 +22,9 @@ use std::path::Path;
 
 use flyball_arch::settings::{RunningSettings, Settings};
 use flyball_sys::channel::Channel;
-use flyball_sys::inherit;
+use flyball_sys::error_log::Level;
 use flyball_sys::net::{self, Endpoint};
+use flyball_sys::{inherit, say};
 
 use crate::tls::Roots;
 
@@ -123,7 +124,11 @@ impl Inherited {
             let name = names.next().unwrap_or_default();
             let fail = |why: &dyn std::fmt::Display| format!("socket {at} ({name}): {why}");
             let socket = inherit::take(SYSTEMD_FIRST + at).map_err(|error| fail(&error))?;
-            let asked = net::local_endpoint(&socket).map_err(|error| fail(&error))?;
+            let Ok(asked) = net::local_endpoint(&socket) else {
+                let why = "has neither a port nor a path in the file system";
+                say!(Level::Warn, "warning: socket {at} ({name}) {why}: it is not used");
+                continue;
+            };
             inherited.listening.push(Given { asked, sockets: vec![socket], is_lent: true });
         }
         Ok(inherited)

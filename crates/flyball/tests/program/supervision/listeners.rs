@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::systemd::handed_over;
 use crate::common::{
     Launch, Server, Site, architectures, copy_program, end_successor, last_get, refused, signal,
     text, told, wait_for, within,
@@ -159,7 +160,6 @@ fn an_upgrade_hands_listeners_over() {
     }
 }
 
-/// The shell gives the sockets the numbers that systemd would, and its own process id.
 #[test]
 fn a_listener_takes_the_socket_that_was_handed_over_for_its_address() {
     let site = Site::with(&[("small.txt", b"small")]);
@@ -170,7 +170,8 @@ fn a_listener_takes_the_socket_that_was_handed_over_for_its_address() {
     let lines =
         format!("arch = \"sped\"\n{}[[site]]\nroot = {:?}\n", listener(address, ""), site.path());
     std::fs::write(&config, lines).expect("the file is written");
-    let mut child = handed_over(&config, socket.try_clone().expect("a copy"));
+    let mut child =
+        handed_over(&config, socket.try_clone().expect("a copy")).spawn().expect("sh runs");
     for _ in 0..3 {
         answers(address, false);
     }
@@ -209,7 +210,8 @@ fn stays_its_owners(arch: &str, address: &str, socket: OwnedFd, answers: &dyn Fn
     std::fs::write(within(&directory, "certificate.pem"), "").expect("it is written");
     let listed = format!("listen = [\"127.0.0.1:0\"]\n[[listener]]\naddress = {address:?}\n");
     configure(&listed);
-    let mut child = handed_over(&config, socket.try_clone().expect("a copy"));
+    let mut child =
+        handed_over(&config, socket.try_clone().expect("a copy")).spawn().expect("sh runs");
     let (admin, pid) = (within(&directory, "admin"), within(&directory, "pid"));
     wait_for("the server", || pid.exists().then_some(()));
     answers();
@@ -233,15 +235,4 @@ fn stays_its_owners(arch: &str, address: &str, socket: OwnedFd, answers: &dyn Fn
         None => std::net::TcpStream::connect(address).map(drop),
     };
     late.unwrap_or_else(|error| panic!("{arch}: {address}: {error}"));
-}
-
-fn handed_over(config: &Path, socket: impl Into<OwnedFd>) -> std::process::Child {
-    let script = "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web \
-                  exec \"$0\" serve --config \"$1\"";
-    std::process::Command::new("sh")
-        .args(["-c", script, env!("CARGO_BIN_EXE_flyball"), text(config)])
-        .stdin(socket.into())
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .expect("sh runs")
 }

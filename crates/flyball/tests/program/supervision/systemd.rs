@@ -1,9 +1,10 @@
 //! What a service manager is told and what it gives: readiness, reloads, stops, the watchdog, and
 //! listening sockets.
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
 use std::process::Command;
 
 use crate::common::{
@@ -108,7 +109,19 @@ fn a_service_manager_is_told_who_has_taken_over_and_of_no_upgrade_that_failed() 
     wait_for("its end", || (!pid.exists()).then_some(()));
 }
 
-/// The shell gives the sockets the numbers that systemd would, and its own process id.
+/// A server that is started with a socket as by systemd: the shell gives it the number that systemd
+/// would, and its own process id.
+pub(super) fn handed_over(config: &Path, socket: impl Into<OwnedFd>) -> Command {
+    let script = "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web \
+                  exec \"$0\" serve --config \"$@\"";
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", script, env!("CARGO_BIN_EXE_flyball"), text(config)])
+        .stdin(socket.into())
+        .stdout(std::process::Stdio::null());
+    command
+}
+
 #[test]
 fn a_socket_that_was_handed_over_is_used_and_outlives_the_server() {
     let site = Site::with(&[("small.txt", b"small")]);
@@ -125,14 +138,8 @@ fn a_socket_that_was_handed_over_is_used_and_outlives_the_server() {
         std::fs::write(&config, lines).expect("the configuration is written");
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let script = format!(
-            "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web \
-             exec \"$0\" serve --config \"$1\" --listen {scheme}{address} --arch {arch} --workers 3"
-        );
-        let mut child = Command::new("sh")
-            .args(["-c", &script, env!("CARGO_BIN_EXE_flyball"), text(&config)])
-            .stdin(std::os::fd::OwnedFd::from(listener.try_clone().expect("a copy")))
-            .stdout(std::process::Stdio::null())
+        let mut child = handed_over(&config, listener.try_clone().expect("a copy"))
+            .args(["--listen", &format!("{scheme}{address}"), "--arch", arch, "--workers", "3"])
             .spawn()
             .expect("sh runs");
         assert!(listener.as_raw_fd() > 2);

@@ -1,11 +1,13 @@
 //! Listening sockets in the file system: who may connect, whose name it is, and what a reload, an
 //! upgrade and the end make of it.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 
+use super::systemd::handed_over;
 use crate::common::{
     Launch, Server, Site, architectures, copy_program, end_successor, get, last_get, signal, text,
     told, wait_for, within,
@@ -246,7 +248,14 @@ fn a_start_or_a_reload_that_fails_leaves_no_socket_in_the_file_system() {
     assert!(!path.exists());
 }
 
-/// The shell gives the socket the number that systemd would, and its own process id.
+/// What a process that has ended has said on standard error.
+fn errors_of(child: &mut Child) -> String {
+    let mut said = String::new();
+    let mut errors = child.stderr.take().expect("a pipe");
+    errors.read_to_string(&mut said).expect("it is read");
+    said
+}
+
 #[test]
 fn a_socket_that_was_handed_over_is_for_commands_only_by_the_path_of_admin() {
     for named in [false, true] {
@@ -260,13 +269,8 @@ fn a_socket_that_was_handed_over_is_for_commands_only_by_the_path_of_admin() {
             site.path()
         );
         std::fs::write(path("flyball.toml"), lines).expect("the file is written");
-        let script =
-            "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" serve --config \"$1\"";
-        let mut child = std::process::Command::new("sh")
-            .args(["-c", script, env!("CARGO_BIN_EXE_flyball"), text(&path("flyball.toml"))])
-            .stdin(std::os::fd::OwnedFd::from(socket.try_clone().expect("a copy")))
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::piped())
+        let mut child = handed_over(&path("flyball.toml"), socket.try_clone().expect("a copy"))
+            .stderr(Stdio::piped())
             .spawn()
             .expect("sh runs");
         wait_for("the admin socket", || path(admin).exists().then_some(()));
@@ -274,14 +278,33 @@ fn a_socket_that_was_handed_over_is_for_commands_only_by_the_path_of_admin() {
         assert!(status.contains("listeners"), "{status}");
         signal(child.id(), "TERM");
         assert!(wait_for("the end", || child.try_wait().expect("a child")).success());
-        let mut said = String::new();
-        std::io::Read::read_to_string(&mut child.stderr.take().expect("a pipe"), &mut said)
-            .expect("it is read");
+        let said = errors_of(&mut child);
         let warned = said.contains("lent.sock was handed over, which `listen` does not list");
         assert_eq!(warned, !named, "{said}");
         let accepted = socket.set_nonblocking(true).and_then(|()| socket.accept());
         assert!(accepted.is_err(), "no one has asked over it");
     }
+}
+
+#[test]
+fn a_socket_without_a_path_that_was_handed_over_is_told_and_not_used() {
+    use std::os::linux::net::SocketAddrExt as _;
+    let site = Site::with(&[("small.txt", b"small")]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let name = format!("flyball-{}", text(directory.path()));
+    let name = std::os::unix::net::SocketAddr::from_abstract_name(name).expect("a short name");
+    let socket = UnixListener::bind_addr(&name).expect("it is bound");
+    let (config, pid) = (within(&directory, "flyball.toml"), within(&directory, "pid"));
+    let lines = format!(
+        "listen = [\"127.0.0.1:0\"]\npid-file = \"pid\"\n[[site]]\nroot = {:?}\n",
+        site.path()
+    );
+    std::fs::write(&config, lines).expect("the file is written");
+    let mut child = handed_over(&config, socket).stderr(Stdio::piped()).spawn().expect("sh runs");
+    wait_for("the server", || pid.exists().then_some(()));
+    signal(child.id(), "TERM");
+    assert!(wait_for("the end", || child.try_wait().expect("a child")).success());
+    assert!(errors_of(&mut child).contains("neither a port nor a path"));
 }
 
 /// What a proxy on this machine says of its clients is believed if `unix` is trusted.
