@@ -4,8 +4,11 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::executables;
+use super::executables::Executable;
 use super::times;
+
+/// The executables, or why they do not build.
+pub(super) type Built = Result<Vec<Executable>, String>;
 
 /// How many executables run at a time.
 const LANES: usize = 2;
@@ -13,12 +16,13 @@ const LANES: usize = 2;
 /// How many tests of each.
 const THREADS: &str = "8";
 
-/// Runs them, the longest first. Whether all passed, and what libtest says of those that did not.
+/// Runs what was built, the longest first. Whether all passed, and what libtest says of those that
+/// did not.
 ///
 /// # Errors
-/// When the tests do not build or cannot be started.
-pub(super) fn run(root: &Path) -> Result<(bool, Vec<String>), String> {
-    let mut all = executables::build(root)?;
+/// When it was not built, or cannot be started.
+pub(super) fn run(root: &Path, built: Built) -> Result<(bool, Vec<String>), String> {
+    let mut all = built?;
     let known = times::of_full_tier(root);
     // Who is not in the table takes a moment.
     all.sort_by_key(|one| std::cmp::Reverse(known.get(&one.name).copied().unwrap_or(0)));
