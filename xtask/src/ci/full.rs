@@ -1,5 +1,5 @@
-//! The full tier: the tests that the fast one leaves out, by executables of which several run at a
-//! time. Tests wait more than they work, and the longest of an executable often runs alone.
+//! The full tier: the tests that the fast one leaves out, by executables. Tests wait more than they
+//! work, and the longest of an executable often runs alone: several can run at a time.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -10,8 +10,8 @@ use super::times;
 /// The executables, or why they do not build.
 pub(super) type Built = Result<Vec<Executable>, String>;
 
-/// How many executables run at a time.
-const LANES: usize = 2;
+/// How many executables run at a time. With two, all tests have not been seen to pass as yet.
+const LANES: usize = 1;
 
 /// How many tests of each.
 const THREADS: &str = "8";
@@ -29,7 +29,9 @@ pub(super) fn run(root: &Path, built: Built) -> Result<(bool, Vec<String>), Stri
     let left = Mutex::new(all.into_iter());
     let lane = || {
         let (mut passed, mut failures) = (true, Vec::new());
-        while let Some(one) = left.lock().unwrap_or_else(PoisonError::into_inner).next() {
+        // Not within `while let`, which would hold the lock while the executable runs.
+        let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+        while let Some(one) = next() {
             let ran = one.run(&["--ignored", "--test-threads", THREADS])?;
             println!("ci: {:<24}{:>8.1?}", one.name, ran.took);
             passed &= ran.passed;
