@@ -1,7 +1,9 @@
-//! The full tier: the tests that the fast one leaves out, by executables, of which the longest is
-//! first: the checks beside it are done before the end then.
+//! The full tier: the tests that the fast one leaves out, by executables, two at a time, of which
+//! the longest is first: the checks beside it are done before the end then.
 
 use std::path::Path;
+use std::sync::Mutex;
+use std::thread;
 
 use super::executables::Executable;
 use super::times;
@@ -9,20 +11,48 @@ use super::times;
 /// The executables, or why they do not build.
 pub(super) type Built = Result<Vec<Executable>, String>;
 
-/// How many tests run at a time: fewer than alone, since the checks run beside them.
+/// How many executables run at a time: most of them wait for their last, longest tests.
+const LANES: usize = 2;
+
+/// How many tests of an executable run at a time: fewer than alone, since another one and the
+/// checks run beside it.
 const THREADS: &str = "8";
 
-/// Runs what was built. Whether all passed, and what libtest says of those that did not.
+/// Whether all passed, and what libtest says of those that did not.
+type Ran = Result<(bool, Vec<String>), String>;
+
+/// Runs what was built.
 ///
 /// # Errors
 /// When it was not built, or cannot be started.
-pub(super) fn run(root: &Path, built: Built) -> Result<(bool, Vec<String>), String> {
+pub(super) fn run(root: &Path, built: Built) -> Ran {
     let mut all = built?;
     let known = times::of_full_tier(root);
     // Who is not in the table takes a moment.
     all.sort_by_key(|one| std::cmp::Reverse(known.get(&one.name).copied().unwrap_or(0)));
+    let waiting = Mutex::new(all.into_iter());
+    // The lock is held for the choice alone, and not for as long as the chosen one runs.
+    let next = || waiting.lock().ok()?.next();
+    let ran: Vec<Ran> = thread::scope(|scope| {
+        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(|| lane(next))).collect();
+        let ended = |lane: thread::ScopedJoinHandle<Ran>| {
+            lane.join().unwrap_or_else(|_| Err("a lane of the full tier panicked".to_owned()))
+        };
+        lanes.into_iter().map(ended).collect()
+    });
     let (mut passed, mut failures) = (true, Vec::new());
-    for one in all {
+    for lane in ran {
+        let (lane_passed, lane_failures) = lane?;
+        passed &= lane_passed;
+        failures.extend(lane_failures);
+    }
+    Ok((passed, failures))
+}
+
+/// Runs one after the other until none is left.
+fn lane(next: impl Fn() -> Option<Executable>) -> Ran {
+    let (mut passed, mut failures) = (true, Vec::new());
+    while let Some(one) = next() {
         let ran = one.run(&["--ignored", "--test-threads", THREADS])?;
         println!("ci: {:<24}{:>8.1?}", one.name, ran.took);
         passed &= ran.passed;
