@@ -59,8 +59,8 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
                (`$argon2id$` and its kin); other schemes are refused at start. The server reads it \
                at the start and at a reload, with the rights of the user who started the server. \
                Paths in `auth.paths` need a login (Basic authentication); their answers have \
-               `Cache-Control: private`. Without TLS in front, passwords cross the network as they \
-               are.",
+               `Cache-Control: private`. Serve them by HTTPS: in the clear, passwords cross the \
+               network as they are.",
         source: "RFC 7617, RFC 9106",
         ..Setting::ROW
     },
