@@ -186,6 +186,7 @@ for_each_architecture! {
         unix_sockets: [
             a_unix_socket_serves_what_an_address_does,
             rules_tell_clients_of_a_unix_socket_from_those_of_addresses,
+            a_slow_download_over_a_unix_socket_is_not_cut_by_a_reload,
         ],
         closed_files: [
             what_may_not_be_read_is_403_and_what_has_gone_404_to_nobody_else,

@@ -2,8 +2,9 @@
 //! of no address.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use flyball_testkit::{Client, Server, Site};
+use flyball_testkit::{Client, Server, Site, wait};
 use tempfile::TempDir;
 
 use crate::mount::Mount;
@@ -12,6 +13,14 @@ use crate::requests::get;
 /// More than the sockets of both ends hold.
 const LARGE_BYTES: usize = 4 << 20;
 
+/// A file that caches hold, and how many of them are asked for at once.
+const SMALL_BYTES: usize = 60_000;
+const ASKED: usize = 16;
+
+/// What a slow client reads at once, and how long it then waits.
+const SIP_BYTES: usize = 8 * 1024;
+const PAUSE: Duration = Duration::from_millis(60);
+
 /// A server that listens on a socket in the file system, too.
 struct Local {
     _directory: TempDir,
@@ -19,9 +28,10 @@ struct Local {
     server: Server,
 }
 
-fn start(mount: &Mount, of_site: &str) -> Local {
+fn start(mount: &Mount, settings: &str, of_site: &str) -> Local {
     let directory = tempfile::tempdir().expect("a temporary directory");
     std::fs::write(directory.path().join("large.bin"), vec![b'x'; LARGE_BYTES]).expect("a file");
+    std::fs::write(directory.path().join("small.bin"), vec![b'x'; SMALL_BYTES]).expect("a file");
     let path = directory.path().join("site.sock");
     let root = Site::shared().path("").display().to_string();
     let large = directory.path().display().to_string();
@@ -31,12 +41,12 @@ fn start(mount: &Mount, of_site: &str) -> Local {
          [[site.alias]]\npath = \"/large\"\nroot = \"{large}\"\n",
         path.display()
     );
-    let server = mount.start_with_sites("", &tables);
+    let server = mount.start_with_sites(settings, &tables);
     Local { _directory: directory, path, server }
 }
 
 pub(crate) fn a_unix_socket_serves_what_an_address_does(mount: &Mount) {
-    let local = start(mount, "");
+    let local = start(mount, "", "");
     let mut kept = Client::connect_unix(&local.path);
     for _ in 0..3 {
         assert_eq!(kept.ask(get("/hello.txt")).status(), 200);
@@ -67,6 +77,7 @@ pub(crate) fn a_unix_socket_serves_what_an_address_does(mount: &Mount) {
 pub(crate) fn rules_tell_clients_of_a_unix_socket_from_those_of_addresses(mount: &Mount) {
     let local = start(
         mount,
+        "",
         "[[site.access]]\npath = \"/hello.txt\"\nallow = [\"unix\"]\n\
          [[site.access]]\npath = \"/digest\"\ndeny = [\"unix\"]\n",
     );
@@ -77,5 +88,32 @@ pub(crate) fn rules_tell_clients_of_a_unix_socket_from_those_of_addresses(mount:
     {
         assert_eq!(inside.ask(get(path)).status(), of_inside, "{path}");
         assert_eq!(outside.ask(get(path)).status(), of_outside, "{path}");
+    }
+}
+
+/// However little its client takes at once, a thread that sends hears that it shall leave.
+pub(crate) fn a_slow_download_over_a_unix_socket_is_not_cut_by_a_reload(mount: &Mount) {
+    let copies = "send.mode = \"copy\"\nsend.piece = \"2MiB\"\n";
+    let sendfile = "send.mode = \"sendfile\"\n";
+    for (settings, target, asked, len) in [
+        (copies, "/large/large.bin", 1, LARGE_BYTES),
+        (sendfile, "/large/large.bin", 1, LARGE_BYTES),
+        // One gather write of all; the heads of the others come on top.
+        ("", "/large/small.bin", ASKED, ASKED * SMALL_BYTES),
+    ] {
+        let local = start(mount, settings, "");
+        let mut client = Client::connect_unix(&local.path);
+        client.send(get(target).repeat(asked));
+        assert_eq!(client.response_head().status(), 200);
+        let mut taken = 0;
+        std::thread::scope(|scope| {
+            let reload = scope.spawn(|| local.server.reload());
+            while !reload.is_finished() && taken < len {
+                taken += client.take(SIP_BYTES.min(len - taken)).len();
+                wait::dawdle(PAUSE);
+            }
+        });
+        assert_eq!(client.take(len - taken).len(), len - taken, "{settings}");
+        local.server.assert_sound();
     }
 }

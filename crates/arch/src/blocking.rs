@@ -5,8 +5,10 @@
 //! reading and writing are. The kernel's socket time-outs, which accepted sockets inherit, are the
 //! watchdog: a call that is overdue returns, and its thread looks at the time and at the orders.
 
+mod line;
+
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
@@ -16,20 +18,19 @@ use std::time::Duration;
 use flyball_conn::{Connection, Peer};
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
-use flyball_site::Plan;
 use flyball_sys::owned::{Opening, Owned};
 use flyball_sys::readiness::{Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
 
-use crate::awaited::{Awaited, Client};
+use self::line::Line;
 use crate::desk::Desk;
-use crate::drive::{Port, Ready, Turn, drive};
+use crate::drive::Turn;
 use crate::kernel::{clock, net, readiness};
 use crate::limits::ACCEPT_PAUSE_MS;
-use crate::links::{Blocking, Held, Pool, blocking};
+use crate::links::blocking;
 use crate::listener::Listener;
 use crate::room::Yields;
-use crate::transmit::{Sent, take_leave, transmit};
+use crate::transmit::take_leave;
 use crate::worker::{BLOCKING_TICK_MS, Order, Worker};
 
 /// Least time between two answers that are cut to make room, in milliseconds: time enough for the
@@ -44,11 +45,6 @@ const THREADS_AT_ONE_MIN: usize = 16;
 /// milliseconds. Those that wait for a client learn within [`BLOCKING_TICK_MS`] that they are to
 /// accept.
 const QUEUE_MS: u64 = 4 * BLOCKING_TICK_MS;
-
-/// Bytes that one sendfile may take from a thread. It waits again for each 64 KiB of them, for
-/// [`BLOCKING_TICK_MS`] at most, as long as its client takes a little: by more at once, a thread
-/// would hear of no order until a slow client has taken megabytes.
-const WAITING_SENDFILE_BYTES_MAX: usize = 256 * 1024;
 
 /// [`Crew::told`] before there is an order, and the orders.
 const NONE: u8 = 0;
@@ -311,8 +307,7 @@ impl Drop for Running<'_> {
 
 impl<'a> Thread<'a> {
     /// A thread that is about to start.
-    pub(crate) fn new(crew: &'a Crew<'a>, mut desk: Desk) -> Thread<'a> {
-        desk.sender.sendfile_bytes_max = WAITING_SENDFILE_BYTES_MAX;
+    pub(crate) fn new(crew: &'a Crew<'a>, desk: Desk) -> Thread<'a> {
         crew.running.fetch_add(1, SeqCst);
         Thread { crew, desk, look_at_ms: None, _running: Running(crew) }
     }
@@ -431,8 +426,7 @@ impl<'a> Thread<'a> {
 
     /// One connection, to its end or to the drain deadline. Blocks.
     pub(crate) fn serve(&mut self, socket: &Owned, peer: Peer) {
-        let connection = Connection::new(peer, &self.desk);
-        let mut line = Line::new(socket, connection);
+        let mut line = Line::new(socket, peer, &mut self.desk);
         let (mut drained, mut looked, mut makes_room) = (None, false, false);
         let reason = loop {
             let turn = line.turn(&mut self.desk);
@@ -560,232 +554,6 @@ fn waits_for_link(turn: &Turn) -> bool {
 fn wants_input(turn: &Turn) -> bool {
     let Turn::Wait(Interest { read: true, .. }, awaited) = turn else { return false };
     awaited.as_ref().is_none_or(|awaited| awaited.reads)
-}
-
-/// A connection and its socket.
-struct Line<'a> {
-    socket: &'a Owned,
-    connection: Connection,
-    ready: Ready,
-    /// Its link to a server.
-    link: Held,
-    /// Nothing came for a while: no buffer is held while more is waited for.
-    quiet: bool,
-    /// Since when its backend is waited for, in monotonic milliseconds.
-    asked_ms: Option<u64>,
-    /// Its client has sent more than is wanted: its leaving is not seen behind that.
-    sends_ahead: bool,
-}
-
-/// A thread's way to work on its connection: it sends and does disk work in calls that block, and
-/// receives between two turns, when that is all that is wanted.
-struct LinePort<'a> {
-    socket: &'a Owned,
-    ready: &'a mut Ready,
-    link: &'a mut Held,
-}
-
-impl Port for LinePort<'_> {
-    const RECEIVES: bool = false;
-
-    fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-
-    fn ready(&mut self) -> &mut Ready {
-        self.ready
-    }
-
-    fn link(&mut self) -> (&mut Held, impl Pool) {
-        (self.link, Blocking)
-    }
-
-    /// Sending may wait for a client that first sends all it has.
-    fn may_send(&mut self, reads: bool, _: &Desk) -> bool {
-        !reads || self.ready.write
-    }
-
-    fn send(&mut self, connection: &mut Connection, desk: &mut Desk) -> Sent {
-        self.ready.write = false;
-        let sent = transmit(self.socket, connection, desk);
-        desk.end_turn();
-        sent
-    }
-
-    fn perform(
-        &mut self,
-        mut plan: Box<Plan>,
-        _: &mut Connection,
-        desk: &mut Desk,
-    ) -> Option<Box<Plan>> {
-        plan.run();
-        desk.tick();
-        Some(plan)
-    }
-}
-
-impl<'a> Line<'a> {
-    fn new(socket: &'a Owned, connection: Connection) -> Line<'a> {
-        let (ready, link) = (Ready::default(), None);
-        Line { socket, connection, ready, link, quiet: false, asked_ms: None, sends_ahead: false }
-    }
-
-    fn turn(&mut self, desk: &mut Desk) -> Turn {
-        let Line { socket, connection, ready, link, .. } = self;
-        drive(&mut LinePort { socket, ready, link }, connection, desk)
-    }
-
-    /// Waits for what is wanted, at most for a tick. Blocks.
-    fn wait(&mut self, interest: Interest, awaited: Option<Awaited>, desk: &mut Desk) {
-        match (interest, awaited) {
-            (Interest::READ, None) => self.receive(desk),
-            (Interest::NONE, None) => self.await_deadline(desk),
-            (Interest::BOTH, None) => self.either(desk),
-            (interest, Some(awaited)) if !interest.write => self.await_backend(&awaited, desk),
-            // Nothing was sent where input is wanted as well.
-            (interest, awaited) if interest.read || self.connection.is_relayed() => {
-                self.await_room(interest, awaited, desk);
-            }
-            // The call has waited, and a backend may have said something meanwhile.
-            _ => {
-                blocking::told(&mut self.link);
-                self.look_around(desk);
-            }
-        }
-    }
-
-    /// Blocks in the call while reading is all that is wanted.
-    fn receive(&mut self, desk: &mut Desk) {
-        self.asked_ms = None;
-        self.connection.rest(desk);
-        desk.publish_when_due();
-        desk.show(Some(self.connection.standing()));
-        if self.quiet {
-            desk.rest();
-            let came = net::wait_readable(self.socket, desk.wait_ms(BLOCKING_TICK_MS));
-            desk.tick();
-            match came {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(_) => return self.connection.abort(CloseReason::SocketError),
-            }
-        }
-        let received = net::recv(self.socket, self.connection.space(desk));
-        desk.begin_turn();
-        self.received(received, desk);
-    }
-
-    /// Takes what is there.
-    fn receive_now(&mut self, desk: &mut Desk) {
-        let received = net::recv_now(self.socket, self.connection.space(desk));
-        desk.begin_turn();
-        self.received(received, desk);
-    }
-
-    fn received(&mut self, received: io::Result<usize>, desk: &mut Desk) {
-        (self.quiet, self.sends_ahead) = (false, false);
-        match received {
-            Ok(0) => self.connection.eof(desk),
-            Ok(n) => self.connection.received(n, desk),
-            Err(error) if is_timeout(&error) => self.quiet = true,
-            Err(_) => self.connection.client_left(desk),
-        }
-    }
-
-    /// Reads and writes are both wanted: waits for either.
-    fn either(&mut self, desk: &mut Desk) {
-        let ready = net::wait_either(self.socket, desk.wait_ms(BLOCKING_TICK_MS));
-        desk.tick();
-        match ready {
-            Ok((false, false)) => {}
-            Ok((true, _)) => self.receive_now(desk),
-            Ok((false, true)) => self.ready.write = true,
-            Err(_) => self.connection.abort(CloseReason::SocketError),
-        }
-    }
-
-    /// Nothing is to be done before the deadline, unless the connection fails.
-    fn await_deadline(&mut self, desk: &mut Desk) {
-        self.look_around(desk);
-        let left_ms = self.connection.deadline().saturating_sub(desk.now.ms());
-        let left_ms = desk.wait_ms(left_ms.min(BLOCKING_TICK_MS));
-        let failed = net::wait_for_failure(self.socket, left_ms);
-        desk.tick();
-        if !matches!(failed, Ok(false)) {
-            self.connection.abort(CloseReason::ClientGone);
-        }
-    }
-
-    /// A backend works: waits for it, for what is wanted of the client, and for its leaving.
-    fn await_backend(&mut self, awaited: &Awaited, desk: &mut Desk) {
-        self.connection.rest(desk);
-        desk.publish_when_due();
-        desk.show(Some(self.connection.standing()));
-        let asked_ms = *self.asked_ms.get_or_insert(desk.now.ms());
-        let is_answer = !awaited.reads && awaited.interest == Interest::READ;
-        if let Some(link) = self.link.as_mut().filter(|link| link.blocks && is_answer)
-            && desk.now.ms() < asked_ms + BLOCKING_TICK_MS
-        {
-            // Most answers come soon. Meanwhile nothing is known of the client.
-            blocking::receive(link, &mut self.connection);
-            return desk.tick();
-        }
-        let reads = awaited.reads || self.connection.hears();
-        let is_ahead = self.sends_ahead && !reads;
-        let client = if is_ahead { Interest::NONE } else { Interest::READ };
-        let two = [(self.socket.as_fd(), client), (awaited.descriptor.as_fd(), awaited.interest)];
-        let ready = net::wait_for_two(two, desk.wait_ms(BLOCKING_TICK_MS));
-        desk.tick();
-        let Ok([by_client, by_backend]) = ready else {
-            return self.connection.abort(CloseReason::SocketError);
-        };
-        if by_backend {
-            blocking::told(&mut self.link);
-        }
-        match by_client {
-            false => {}
-            true if reads => self.receive_now(desk),
-            // Of one that sends ahead only that both directions have ended is told.
-            true if is_ahead => self.connection.client_left(desk),
-            true => match Client::look(self.socket) {
-                Client::Left => self.connection.client_left(desk),
-                Client::Sends => self.sends_ahead = true,
-                Client::Waits => {}
-            },
-        }
-    }
-
-    /// There is output, and a backend works or answers: waits for the client and for it.
-    fn await_room(&mut self, client: Interest, awaited: Option<Awaited>, desk: &mut Desk) {
-        self.look_around(desk);
-        let left_ms = desk.wait_ms(BLOCKING_TICK_MS);
-        let ready = match &awaited {
-            Some(Awaited { descriptor, interest, .. }) => {
-                let two = [(self.socket.as_fd(), client), (descriptor.as_fd(), *interest)];
-                net::wait_for_two(two, left_ms)
-            }
-            None => net::wait_writable(self.socket, left_ms).map(|room| [room, false]),
-        };
-        desk.tick();
-        match ready {
-            Ok([by_client, by_backend]) => {
-                if by_backend {
-                    blocking::told(&mut self.link);
-                }
-                if by_client && client.read {
-                    self.ready.write = net::wait_writable(self.socket, 0).unwrap_or(true);
-                    self.receive_now(desk);
-                }
-            }
-            Err(_) => self.connection.abort(CloseReason::SocketError),
-        }
-    }
-
-    fn look_around(&mut self, desk: &mut Desk) {
-        desk.tick();
-        desk.publish_when_due();
-        desk.show(Some(self.connection.standing()));
-    }
 }
 
 fn is_timeout(error: &io::Error) -> bool {

@@ -94,7 +94,8 @@ pub(crate) struct Sender {
     pub(crate) resident_only: bool,
     /// How it knows what is in memory.
     pub(crate) residency: Residency,
-    /// Whether sockets block and every call but sendfile shall return at once all the same (M149).
+    /// Whether sockets block and every call but sendfile shall return at once all the same (M149):
+    /// of event loops, and of threads over Unix-domain sockets.
     pub(crate) only_sendfile_waits: bool,
     /// Bytes that one sendfile may take, if the socket's buffer does.
     pub(crate) sendfile_bytes_max: usize,
