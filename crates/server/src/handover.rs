@@ -11,7 +11,9 @@
 //! The first word is the version of the format. `ready` is the descriptor of the pair; the others
 //! are addresses as they stand in the settings, with the descriptors of their listening sockets.
 //! Which of them are systemd's, lent for as long as a server runs, is said by their names in
-//! `FLYBALL_HANDOVER_LENT`: a version that does not know it takes over all the same.
+//! `FLYBALL_HANDOVER_LENT`: a version that does not know it takes over all the same. So with which
+//! files the names of Unix-domain sockets lead to, in `FLYBALL_HANDOVER_NAMES`: a name may be
+//! another socket's by now.
 //! Over the pair the new master says [`PREPARED`] when all that can fail has gone well, waits for
 //! [`GO`], which says that no other accepts, and says [`READY`] when its workers run.
 
@@ -24,6 +26,7 @@ use flyball_arch::settings::{RunningSettings, Settings};
 use flyball_sys::channel::Channel;
 use flyball_sys::error_log::Level;
 use flyball_sys::net::{self, Endpoint};
+use flyball_sys::node::Node;
 use flyball_sys::{inherit, say};
 
 use crate::tls::Roots;
@@ -37,8 +40,12 @@ pub(crate) const LENT: &str = "FLYBALL_HANDOVER_LENT";
 /// The variable that says what the admin socket is, as [`admin_as_it_is`] writes it.
 pub(crate) const ADMIN_IS: &str = "FLYBALL_HANDOVER_ADMIN";
 
+/// The variable that says which files the names of Unix-domain sockets lead to, as device and
+/// inode.
+pub(crate) const NAMES: &str = "FLYBALL_HANDOVER_NAMES";
+
 /// All variables of what a master hands over.
-pub(crate) const VARIABLES: [&str; 3] = [VARIABLE, LENT, ADMIN_IS];
+pub(crate) const VARIABLES: [&str; 4] = [VARIABLE, LENT, ADMIN_IS, NAMES];
 
 /// The word for the admin socket.
 const ADMIN: &str = "admin";
@@ -78,6 +85,8 @@ pub(crate) struct Inherited {
     pub(crate) admin_is_lent: bool,
     /// What it is, if the master before has said so.
     pub(crate) admin_is: Option<String>,
+    /// Which file its name leads to, the same.
+    pub(crate) admin_node: Option<Node>,
     /// Listening sockets.
     pub(crate) listening: Vec<Given>,
     /// The roots of tickets of the master before.
@@ -92,6 +101,8 @@ pub(crate) struct Given {
     pub(crate) sockets: Vec<OwnedFd>,
     /// Whether they are lent: their owner goes on listening when the server ends.
     pub(crate) is_lent: bool,
+    /// Which file the name of a Unix-domain socket leads to, if the master before has said so.
+    pub(crate) node: Option<Node>,
 }
 
 impl Inherited {
@@ -112,6 +123,7 @@ impl Inherited {
         if let Some(told) = text(VARIABLE) {
             let inherited = parse(&told).map_err(|why| format!("{VARIABLE}={told}: {why}"))?;
             let inherited = inherited.lent(&text(LENT).unwrap_or_default());
+            let inherited = inherited.named(&text(NAMES).unwrap_or_default());
             return Ok(Inherited { admin_is: text(ADMIN_IS), ..inherited });
         }
         let [process, count, names] = SYSTEMD.map(text);
@@ -129,7 +141,8 @@ impl Inherited {
                 say!(Level::Warn, "warning: socket {at} ({name}) {why}: it is not used");
                 continue;
             };
-            inherited.listening.push(Given { asked, sockets: vec![socket], is_lent: true });
+            let (sockets, is_lent, node) = (vec![socket], true, None);
+            inherited.listening.push(Given { asked, sockets, is_lent, node });
         }
         Ok(inherited)
     }
@@ -141,6 +154,20 @@ impl Inherited {
             let Some(lent) = read_endpoint(name) else { continue };
             let of_it = self.listening.iter_mut().filter(|given| given.asked == lent);
             of_it.for_each(|given| given.is_lent = true);
+        }
+        self
+    }
+
+    /// The same, whose names lead to these files.
+    fn named(mut self, names: &str) -> Inherited {
+        for word in names.split_ascii_whitespace() {
+            let Some((name, node)) = read_name(word) else { continue };
+            if name == ADMIN {
+                self.admin_node = Some(node);
+            }
+            let Some(named) = read_endpoint(name) else { continue };
+            let of_it = self.listening.iter_mut().filter(|given| given.asked == named);
+            of_it.for_each(|given| given.node = Some(node));
         }
         self
     }
@@ -173,7 +200,8 @@ fn parse(told: &str) -> Result<Inherited, String> {
             address => {
                 let address = read_endpoint(address).ok_or(format!("{address:?} is no address"))?;
                 let sockets = numbers.split(',').map(take).collect::<Result<_, _>>()?;
-                inherited.listening.push(Given { asked: address, sockets, is_lent: false });
+                let (is_lent, node) = (false, None);
+                inherited.listening.push(Given { asked: address, sockets, is_lent, node });
             }
         }
     }
@@ -224,6 +252,26 @@ pub(crate) fn describe_lent<'a>(
     let mut names: Vec<String> = addresses.map(write_endpoint).collect();
     names.extend(admin_is_lent.then(|| ADMIN.to_owned()));
     names.join(" ")
+}
+
+/// The value of [`NAMES`] for these addresses.
+pub(crate) fn describe_names<'a>(
+    listening: impl Iterator<Item = (&'a Endpoint, Node)>,
+    admin: Option<Node>,
+) -> String {
+    let word = |name: String, node: Node| {
+        let [device, inode] = node.into();
+        format!("{name}={device}:{inode}")
+    };
+    let listening = listening.map(|(address, node)| word(write_endpoint(address), node));
+    let admin = admin.map(|node| word(ADMIN.to_owned(), node));
+    listening.chain(admin).collect::<Vec<_>>().join(" ")
+}
+
+fn read_name(word: &str) -> Option<(&str, Node)> {
+    let (name, node) = word.rsplit_once('=')?;
+    let (device, inode) = node.split_once(':')?;
+    Some((name, Node::from([device.parse().ok()?, inode.parse().ok()?])))
 }
 
 /// An address, or a path as a word without `=`: other bytes than those of plain names are written
@@ -280,14 +328,18 @@ mod tests {
         assert_eq!(told.split(' ').count(), 4, "{told}");
         // As after an exec, no value of this process owns them any more.
         let numbers = [ready, one, other, third].map(IntoRawFd::into_raw_fd);
+        let (node, of_admin) = (Node::from([7, u64::MAX]), Node::from([0, 1]));
+        let names = describe_names([(&local, node)].into_iter(), Some(of_admin));
         let inherited = parse(&told).unwrap().lent(&describe_lent([&local].into_iter(), false));
+        let inherited = inherited.named(&format!("{names} junk a=1 unix:/x=1:-2"));
         let taken = |at: usize| {
-            let Given { asked, sockets, is_lent } = &inherited.listening[at];
+            let Given { asked, sockets, is_lent, node } = &inherited.listening[at];
             let sockets: Vec<RawFd> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
-            (asked, sockets, *is_lent)
+            (asked, sockets, *is_lent, *node)
         };
-        assert_eq!(taken(0), (&address, numbers[1..3].to_vec(), false));
-        assert_eq!(taken(1), (&local, numbers[3..].to_vec(), true));
+        assert_eq!(taken(0), (&address, numbers[1..3].to_vec(), false, None));
+        assert_eq!(taken(1), (&local, numbers[3..].to_vec(), true, Some(node)));
+        assert_eq!(inherited.admin_node, Some(of_admin));
         assert_eq!(inherited.before.unwrap().as_fd().as_raw_fd(), numbers[0]);
         assert!(inherited.admin.is_none() && !inherited.admin_is_lent);
     }

@@ -67,13 +67,12 @@ impl Listening {
     /// # Errors
     /// With a message for the operator: a taken port, a missing right.
     pub(crate) fn bind(settings: &Settings, inherited: Vec<Given>) -> Result<Listening, String> {
-        let known = |Given { asked, sockets, is_lent }: Given| {
+        let known = |Given { asked, sockets, is_lent, node }: Given| {
             let sockets: Vec<_> = sockets.into_iter().map(Arc::new).collect();
             let first = sockets.first()?;
             let found = net::local_address(&**first).map(Endpoint::Tcp);
             let listen = found.unwrap_or_else(|_| asked.clone()).into();
-            let (is_given, node) = (true, None);
-            Some(Bound { asked, listen, hosts: 0, sockets, is_given, is_lent, node })
+            Some(Bound { asked, listen, hosts: 0, sockets, is_given: true, is_lent, node })
         };
         let bound = inherited.into_iter().filter_map(known).collect();
         Listening { bound, left: Vec::new() }.rebound(settings)
@@ -84,6 +83,13 @@ impl Listening {
         let kept = self.left.iter().filter(|bound| bound.is_lent);
         let all = self.bound.iter().chain(kept);
         all.map(|bound| (&bound.asked, bound.sockets.iter().map(AsRef::as_ref).collect()))
+    }
+
+    /// Which files the names of Unix-domain sockets lead to, by their addresses as they were asked
+    /// for.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&Endpoint, Node)> {
+        let own = self.bound.iter().filter(|bound| !bound.is_lent);
+        own.filter_map(|bound| bound.name().map(|(_, node)| (&bound.asked, node)))
     }
 
     /// The addresses whose sockets are lent.
@@ -149,6 +155,11 @@ impl Listening {
         self.bound.iter().for_each(Bound::remove_name);
     }
 
+    /// Removes the names of those that were made here: what was handed over is another's for now.
+    pub(crate) fn remove_made(&self) {
+        self.bound.iter().filter(|bound| !bound.is_given).for_each(Bound::remove_name);
+    }
+
     /// Closes the accept queues of the addresses that are left; who connects is refused from
     /// now on. Before that, new connections are kept away until those that wait in the queues have
     /// been accepted, or until [`LAST_ACCEPTS_MS_MAX`] is over: to be called while workers accept
@@ -206,18 +217,19 @@ impl Listening {
         self.bound.iter().flat_map(|bound| &bound.sockets).cloned().collect()
     }
 
-    /// Gives the names of Unix-domain sockets their modes and groups.
+    /// Sees to it that the names of Unix-domain sockets have their modes and groups: what was handed
+    /// over stays as it is, since the master before may go on with it.
     ///
     /// # Errors
-    /// With a message: another socket may have the name.
+    /// With a message: one has others, or another socket has its name.
     pub(crate) fn guard(&mut self, settings: &Settings) -> Result<(), String> {
-        // Those that are left have a name to be removed.
-        for bound in self.left.iter_mut().filter(|bound| !bound.is_lent) {
+        // Those that are left have a name to be removed, which a version before did not tell.
+        for bound in self.left.iter_mut().filter(|bound| !bound.is_lent && bound.node.is_none()) {
             bound.node = bound.path().and_then(|path| net::unix_node(path).ok());
         }
         self.bound.iter_mut().try_for_each(|bound| {
             let address = bound.listen.address.clone();
-            bound.guard(settings).map_err(|error| format!("cannot listen on {address}: {error}"))
+            bound.look(settings).map_err(|error| format!("cannot listen on {address}: {error}"))
         })
     }
 
@@ -359,16 +371,28 @@ impl Bound {
         }
     }
 
+    /// Looks whether the name of a Unix-domain socket has its mode and group.
+    fn look(&mut self, settings: &Settings) -> io::Result<()> {
+        let known = self.node.take();
+        self.guard(settings)?;
+        match known.filter(|known| self.node.is_some_and(|node| node != *known)) {
+            Some(_) => Err(io::Error::other(OTHER_SOCKET)),
+            None => Ok(self.node = self.node.or(known)),
+        }
+    }
+
     /// Gives the name of a Unix-domain socket its mode and group, which may be others than when it
-    /// was made. One that was removed meanwhile has none, and one that is lent is its owner's.
+    /// was made. A name that was removed meanwhile, or that another has by now, is left alone, and
+    /// one that is lent is its owner's.
     fn guard(&mut self, settings: &Settings) -> io::Result<()> {
         let Some(path) = self.path().filter(|_| !self.is_lent) else { return Ok(()) };
         let group = group_of(&self.listen, settings).map_err(io::Error::other)?;
-        self.node = match net::guard_unix(path, self.listen.mode, Some(group), self.node) {
-            Ok(node) => Some(node),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        match net::guard_unix(path, self.listen.mode, Some(group), self.node) {
+            Ok(node) => self.node = Some(node),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && self.node.is_some() => {}
             Err(error) => return Err(io::Error::other(explain_guard(&error))),
-        };
+        }
         Ok(())
     }
 }

@@ -40,7 +40,7 @@ pub struct Server {
     /// Whether the admin socket is lent: its name is its owner's.
     pub(crate) admin_is_lent: bool,
     /// Which file the name of the admin socket led to when it began to be used.
-    admin_node: Option<Node>,
+    pub(crate) admin_node: Option<Node>,
     /// The master whose place this one takes, until it has.
     pub(crate) before: Option<Channel>,
 }
@@ -159,7 +159,8 @@ impl Server {
         if let Some(AdminAddress::Unix(path)) = &settings.admin {
             inherited.admin = inherited.admin.take().or_else(|| inherited.take_admin(path));
         }
-        let Inherited { before, admin, admin_is_lent, admin_is, listening, roots } = inherited;
+        let Inherited { before, admin, admin_is_lent, admin_is, admin_node, listening, roots } =
+            inherited;
         let is_other = |told: &String| *told != handover::admin_as_it_is(&settings);
         if admin.is_some() && settings.admin.is_some() && admin_is.is_some_and(|it| is_other(&it)) {
             return Err(settings.blame("admin", ADMIN_STAYS));
@@ -171,15 +172,19 @@ impl Server {
             Some(_) => listening.guard(&setup.settings),
         };
         let admin = prepared.and_then(|()| match (admin, &setup.settings.admin) {
-            (_, None) => Ok(None),
-            // One that was handed over, listening, is not made again.
-            (Some(socket), Some(AdminAddress::Unix(_))) => Ok(Some(Arc::new(socket))),
-            (Some(socket), Some(_)) if before.is_some() => Ok(Some(Arc::new(socket))),
-            _ => bind_admin(&setup.settings),
+            (_, None) => Ok((None, None)),
+            // One that was handed over, listening, is not made again, unless its name is lost.
+            (Some(socket), Some(AdminAddress::Unix(path))) if leads_to(path, admin_node) => {
+                Ok((Some(Arc::new(socket)), admin_node))
+            }
+            (Some(socket), Some(AdminAddress::Tcp(_))) if before.is_some() => {
+                Ok((Some(Arc::new(socket)), None))
+            }
+            _ => bind_admin(&setup.settings).map(|made| (made, None)),
         });
         // Those that were made here lead nowhere now.
-        let admin = admin.inspect_err(|_| listening.remove_names())?;
-        let admin_node = admin_node(&setup.settings);
+        let (admin, admin_node) = admin.inspect_err(|_| listening.remove_made())?;
+        let admin_node = admin_node.or_else(|| name_of_admin(&setup.settings));
         let configuration = None;
         Ok(Server { configuration, setup, listening, admin, admin_is_lent, admin_node, before })
     }
@@ -187,7 +192,7 @@ impl Server {
     /// Has another admin socket, which is that of the settings.
     pub(crate) fn use_admin(&mut self, admin: Option<Arc<OwnedFd>>) {
         self.admin_is_lent = false;
-        (self.admin, self.admin_node) = (admin, admin_node(&self.setup.settings));
+        (self.admin, self.admin_node) = (admin, name_of_admin(&self.setup.settings));
     }
 
     /// Removes the name of the admin socket, unless another has it by now.
@@ -312,8 +317,13 @@ fn derive(settings: &mut Settings) {
     settings.limits.keeps_slow = settings.close_idle_when_full && !settings.send_blocking;
 }
 
+/// Whether the name of a Unix-domain socket leads to this file, where it is known.
+fn leads_to(path: &Path, known: Option<Node>) -> bool {
+    known.is_none_or(|known| net::unix_node(path).is_ok_and(|node| node == known))
+}
+
 /// Which file the name of the admin socket leads to.
-fn admin_node(settings: &Settings) -> Option<Node> {
+fn name_of_admin(settings: &Settings) -> Option<Node> {
     match &settings.admin {
         Some(AdminAddress::Unix(path)) => net::unix_node(path).ok(),
         _ => None,

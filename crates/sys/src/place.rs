@@ -78,7 +78,8 @@ impl Place {
 
     /// Gives the socket that it names this mode, and to a group if one is given, and returns which
     /// file it is. Nothing is changed by the name, where another user may have put a link or
-    /// another socket meanwhile: one that differs is changed only if it is `known`.
+    /// another socket meanwhile: it must be the one that is `known`, and where none is, it must
+    /// have that mode and group.
     pub(crate) fn guard_socket(
         &self,
         mode: u32,
@@ -93,11 +94,11 @@ impl Place {
         let node = node_of(&about);
         let is_as_wanted = Mode::from_raw_mode(about.st_mode) == Mode::from_raw_mode(mode)
             && group.is_none_or(|group| group == about.st_gid);
+        if known.map_or(!is_as_wanted, |known| known != node) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
         if is_as_wanted {
             return Ok(node);
-        }
-        if known != Some(node) {
-            return Err(io::ErrorKind::AlreadyExists.into());
         }
         let by_number = format!("/proc/self/fd/{}", socket.as_fd().as_raw_fd());
         if let Some(group) = group {

@@ -84,6 +84,8 @@ impl Master {
         let roots = roots.transpose().map_err(fail)?;
         let lent = handover::describe_lent(self.server.listening.lent(), self.server.admin_is_lent);
         let admin_is = handover::admin_as_it_is(&self.server.setup.settings);
+        let admin_node = self.server.admin_node.filter(|_| !self.server.admin_is_lent);
+        let names = handover::describe_names(self.server.listening.names(), admin_node);
         let told =
             handover::describe(theirs.as_fd(), admin, roots.as_ref(), listening.iter().cloned());
         // Who supervises this master waits for its own children. Of any other it will not see the
@@ -105,6 +107,7 @@ impl Master {
                     (handover::VARIABLE, told),
                     (handover::LENT, lent),
                     (handover::ADMIN_IS, admin_is),
+                    (handover::NAMES, names),
                     (notify::WATCHED, own),
                 ];
                 let unset = handover::SYSTEMD;

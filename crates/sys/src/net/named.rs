@@ -68,8 +68,8 @@ pub(crate) fn bind_unix(socket: &OwnedFd, address: &SocketAddrUnix, mode: u32) -
     Ok(bound?)
 }
 
-/// Changes who may connect to the Unix-domain socket at `path`, and returns which file that is.
-/// One whose mode or group is another is changed only if it is the one that is `known`.
+/// Changes who may connect to the Unix-domain socket at `path`, and returns which file that is: the
+/// one that is `known`, or where none is, one that has this mode and group already.
 ///
 /// # Errors
 /// As [`Place::of`] and chmod(2); `InvalidInput` when something else is there, `AlreadyExists` when

@@ -204,6 +204,45 @@ fn only_its_own_socket_is_changed_and_removed() {
     }
 }
 
+/// Also where it has the same mode and group, which a new master could take for those of its own.
+#[test]
+fn an_upgrade_takes_no_other_socket_for_its_own() {
+    let lines = format!("{LISTENER}mode = \"0600\"\n");
+    for arch in KINDS.into_iter().filter(|kind| architectures().contains(kind)) {
+        let mut local = Local::start(arch, &lines);
+        let (path, admin) = (local.path(), within(&local.directory, "admin"));
+        let moved = within(&local.directory, "moved");
+        answers(&path);
+        for mode_line in ["mode = \"0600\"\n", "mode = \"0666\"\n"] {
+            // The admin socket, and by a link the same.
+            std::fs::rename(&path, &moved).expect("it is moved");
+            std::fs::hard_link(&admin, &path).expect("it takes the place");
+            write(&local.directory, &local.site, arch, &format!("{LISTENER}{mode_line}"));
+            crate::common::refused(&admin, &["upgrade"]);
+            assert_eq!(mode(&path), 0o600, "{arch}");
+            std::fs::rename(&moved, &path).expect("it is moved back");
+            answers(&path);
+        }
+        let why = "another server listens there";
+        local.server.errors.wait_for(why, |said| said.contains(why));
+        // Nor for that of commands.
+        write(&local.directory, &local.site, arch, &lines);
+        std::fs::rename(&admin, &moved).expect("it is moved");
+        let other = UnixListener::bind(&admin).expect("another listens");
+        std::fs::set_permissions(&admin, PermissionsExt::from_mode(0o600)).expect("it is closed");
+        crate::common::refused(&moved, &["upgrade"]);
+        std::fs::rename(&moved, &admin).expect("it is moved back");
+        drop(other);
+        // One that is lost is made once more.
+        std::fs::remove_file(&path).expect("it is removed");
+        let said = told(&admin, &["upgrade"]);
+        assert!(said.ends_with(" has taken over\n"), "{arch}: {said}");
+        assert!(local.server.ended().success(), "{arch}");
+        answers(&path);
+        assert_eq!(mode(&path), 0o600, "{arch}");
+    }
+}
+
 /// Sockets are handed over as they are: what says otherwise is not passed over in silence.
 #[test]
 fn an_upgrade_that_asks_for_other_guards_is_refused_and_comes_after_a_reload() {
