@@ -26,7 +26,7 @@ use self::line::Line;
 use crate::desk::Desk;
 use crate::drive::Turn;
 use crate::kernel::{clock, net, readiness};
-use crate::limits::ACCEPT_PAUSE_MS;
+use crate::limits::{ACCEPT_PAUSE_MS, waiting_sendfile_bytes};
 use crate::links::blocking;
 use crate::listener::Listener;
 use crate::room::Yields;
@@ -307,7 +307,8 @@ impl Drop for Running<'_> {
 
 impl<'a> Thread<'a> {
     /// A thread that is about to start.
-    pub(crate) fn new(crew: &'a Crew<'a>, desk: Desk) -> Thread<'a> {
+    pub(crate) fn new(crew: &'a Crew<'a>, mut desk: Desk) -> Thread<'a> {
+        desk.sender.sendfile_bytes_max = waiting_sendfile_bytes(&desk.settings);
         crew.running.fetch_add(1, SeqCst);
         Thread { crew, desk, look_at_ms: None, _running: Running(crew) }
     }

@@ -22,7 +22,7 @@ use crate::desk::Desk;
 use crate::drive::Turn;
 use crate::event_sources::{self, Source, unwatch_listeners, watch_listeners};
 use crate::kernel::{clock, net, readiness};
-use crate::limits::{ACCEPT_PAUSE_MS, WAIT_MS_MAX};
+use crate::limits::{ACCEPT_PAUSE_MS, WAIT_MS_MAX, waiting_sendfile_bytes};
 use crate::links::Links;
 use crate::settings::AcceptLimit;
 use crate::slots::{Slots, Token};
@@ -122,7 +122,10 @@ impl Phases {
     ) -> io::Result<Phases> {
         let mut desk = worker.desk_with(service, 0);
         desk.sender.resident_only = disk.reads_large_bodies();
-        desk.sender.only_sendfile_waits = worker.settings.send_blocking;
+        if worker.settings.send_blocking {
+            desk.sender.only_sendfile_waits = true;
+            desk.sender.sendfile_bytes_max = waiting_sendfile_bytes(&worker.settings);
+        }
         let mechanism = event_sources::open(&worker, disk.completions())?;
         let mut phases = Phases {
             timers: Timers::new(desk.now.ms()),

@@ -217,8 +217,8 @@ impl Listening {
         self.bound.iter().flat_map(|bound| &bound.sockets).cloned().collect()
     }
 
-    /// Sees to it that the names of Unix-domain sockets have their modes and groups: what was handed
-    /// over stays as it is, since the master before may go on with it.
+    /// Sees to it that the names of Unix-domain sockets have their modes and groups: what was
+    /// handed over stays as it is, since the master before may go on with it.
     ///
     /// # Errors
     /// With a message: one has others, or another socket has its name.

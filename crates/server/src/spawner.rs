@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use flyball_site::BackendLimits;
-use flyball_site::programs::{LEAVE, Place, Programs, RECORD_BYTES_MAX, Rule, StartRequest, Told};
+use flyball_site::programs::{
+    LEAVE, Place, Programs, RECORD_BYTES_MAX, Rule, StartRequest, Told, WHOLE,
+};
 use flyball_sys::channel::{self, Channel};
 use flyball_sys::clock;
 use flyball_sys::error_log::Level;
@@ -264,7 +266,7 @@ struct Running {
     leash: Option<Channel>,
     rule: usize,
     kill_at_ms: Option<u64>,
-    /// Held until it has ended.
+    /// The other end of its input, held until the body is whole, or the program has ended.
     input: Option<OwnedFd>,
     /// What is needed until it is executed.
     start: Option<Box<Start>>,
@@ -303,6 +305,8 @@ struct Asked {
     /// Input, output and error output.
     standard: [OwnedFd; 3],
     leash: Channel,
+    /// The other end of its input, if it has a body.
+    held: Option<OwnedFd>,
 }
 
 /// The process at work.
@@ -334,12 +338,13 @@ impl Office<'_> {
         let mut record = std::mem::take(&mut self.record);
         let mut asked = Vec::new();
         inbox.heed(token, &mut *self.mechanism, REQUESTS_PER_TURN, |channel| {
-            let (n, descriptors) = channel.receive_now_with(&mut record)?;
+            let (n, mut descriptors) = channel.receive_now_with(&mut record)?;
+            let held = (descriptors.len() > 4).then(|| descriptors.pop()).flatten();
             let descriptors: Result<[OwnedFd; 4], _> = descriptors.try_into();
             match (StartRequest::decode(&record[..n]), descriptors) {
                 (Some(request), Ok([input, output, error, leash])) => {
                     let leash = Channel::from_fd(leash);
-                    asked.push(Asked { request, standard: [input, output, error], leash });
+                    asked.push(Asked { request, standard: [input, output, error], leash, held });
                 }
                 _ if n > 0 => channel::say_dropped(),
                 _ => {}
@@ -373,11 +378,11 @@ impl Office<'_> {
 
     fn begin(&mut self, asked: Asked) {
         let full = self.is_full(&asked);
-        let Asked { request, standard, leash } = asked;
+        let Asked { request, standard, leash, held } = asked;
         let started = if full { Err(Told::Busy) } else { self.start(request, &standard) };
         match started {
             Ok((starting, file, path)) => {
-                self.watch(Start { starting, file, path, _standard: standard }, leash);
+                self.watch(Start { starting, file, path, _standard: standard }, leash, held);
             }
             // While this process holds the pipes: it is there when they come to an end.
             Err(told) => drop(leash.send_now(&told.encode())),
@@ -429,13 +434,14 @@ impl Office<'_> {
 
     /// Waits for the program that was begun last to be executed, and for the worker to let go of
     /// it.
-    fn watch(&mut self, start: Start, leash: Channel) {
+    fn watch(&mut self, start: Start, leash: Channel, held: Option<OwnedFd>) {
         let Some(running) = self.running.last_mut() else { return };
         let number = u64::from(running.number);
         // They do not fail while memory lasts.
         let _ = self.mechanism.add(leash.as_fd(), LEASHES + number, Interest::READ);
         let _ = self.mechanism.add(start.starting.as_fd(), STARTS + number, Interest::READ);
         (running.leash, running.start) = (Some(leash), Some(Box::new(start)));
+        running.input = held;
     }
 
     /// Whether a program was executed may be known.
@@ -456,12 +462,18 @@ impl Office<'_> {
         let mut record = [0; 8];
         match leash.receive_now_with(&mut record) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Ok((n, none)) if &record[..n] == WHOLE && none.is_empty() => {
+                running.input = None;
+                return;
+            }
             Ok((n, none)) if &record[..n] == LEAVE && none.is_empty() => {
+                running.input = None;
                 let is_there = running.lives || running.group.is_there();
                 running.kill_at_ms = is_there.then_some(now_ms + LEFT_MS_MAX);
             }
             told => {
-                running.input = told.ok().and_then(|(_, input)| input.into_iter().next_back());
+                let sent = told.ok().and_then(|(_, input)| input.into_iter().next_back());
+                running.input = sent.or_else(|| running.input.take());
                 // Members of the group may live on when the program itself has ended.
                 let is_there = running.group.end(false, running.lives);
                 running.kill_at_ms = is_there.then_some(now_ms + GRACE_MS);

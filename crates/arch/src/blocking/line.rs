@@ -18,14 +18,6 @@ use crate::links::{Blocking, Held, Pool, blocking};
 use crate::transmit::{Sent, transmit};
 use crate::worker::BLOCKING_TICK_MS;
 
-/// Bytes that one sendfile may take from a thread. It waits again for each 64 KiB of them, for
-/// [`BLOCKING_TICK_MS`] at most, as long as its client takes a little: by more at once, a thread
-/// would hear of no order until a slow client has taken megabytes.
-const WAITING_SENDFILE_BYTES_MAX: usize = 256 * 1024;
-
-/// The same over a Unix-domain socket, which waits again for each of its buffers of 32 KiB.
-const LOCAL_SENDFILE_BYTES_MAX: usize = 64 * 1024;
-
 /// A connection and its socket.
 pub(super) struct Line<'a> {
     socket: &'a Owned,
@@ -94,10 +86,7 @@ impl<'a> Line<'a> {
     /// socket it begins again with each buffer that the client has taken, so that room is waited
     /// for by poll(2).
     pub(super) fn new(socket: &'a Owned, peer: Peer, desk: &mut Desk) -> Line<'a> {
-        let is_local = matches!(peer.remote, Remote::Unix);
-        desk.sender.only_sendfile_waits = is_local;
-        desk.sender.sendfile_bytes_max =
-            if is_local { LOCAL_SENDFILE_BYTES_MAX } else { WAITING_SENDFILE_BYTES_MAX };
+        desk.sender.only_sendfile_waits = matches!(peer.remote, Remote::Unix);
         let connection = Connection::new(peer, desk);
         let (ready, link) = (Ready::default(), None);
         Line { socket, connection, ready, link, quiet: false, asked_ms: None, sends_ahead: false }

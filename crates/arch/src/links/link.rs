@@ -250,7 +250,7 @@ fn open(
         Some(Target::Server(upstream)) => Arc::clone(upstream),
         Some(Target::Program(program)) => {
             let door = upstreams.door().map(|door| &**door);
-            let started = Program::start(program.request(), door)
+            let started = Program::start(program, door)
                 .map(|program| (Arc::clone(program.descriptor()), End::Program(Box::new(program))));
             return begun(held, started.map_err(NoLink::Unasked), connection, cx);
         }

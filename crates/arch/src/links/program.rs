@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use flyball_conn::Connection;
-use flyball_site::programs::{CUT, LEAVE, StartRequest, Told};
+use flyball_site as site;
+use flyball_site::programs::{CUT, LEAVE, StartRequest, Told, WHOLE};
 use flyball_sys::bundle::Bundle;
 use flyball_sys::channel::Channel;
 use flyball_sys::owned::Owned;
@@ -56,6 +57,9 @@ pub(crate) struct Program {
     input: Watched<Owned>,
     output: Watched<Owned>,
     errors: Watched<Owned>,
+    /// Its starter holds its input too, until it is told that the body is whole: if this process
+    /// dies, the program ends before its input does.
+    is_held: bool,
     /// What may be ready.
     ready: Ready,
 }
@@ -73,17 +77,19 @@ impl Program {
     ///
     /// # Errors
     /// When descriptors are out, or it cannot be asked for.
-    pub(crate) fn start(request: &StartRequest, door: Option<&Channel>) -> io::Result<Program> {
+    pub(crate) fn start(program: &site::Program, door: Option<&Channel>) -> io::Result<Program> {
         let bundle = Bundle::new()?;
         let (their_input, input) = program::pipe(End::Writing)?;
         let (output, their_output) = program::pipe(End::Reading)?;
         let (errors, their_errors) = program::pipe(End::Reading)?;
         let theirs = [their_input.as_fd(), their_output.as_fd(), their_errors.as_fd()];
-        let leash = Watched::new(ask(door, request, theirs)?);
+        let is_held = program.has_body();
+        let held = is_held.then_some(input.as_fd());
+        let leash = Watched::new(ask(door, program.request(), theirs, held)?);
         let [input, output, errors] = [input, output, errors].map(Watched::new);
         // It has said nothing yet.
         let ready = Ready { input: true, output: false, errors: false };
-        Ok(Program { bundle, leash, input, output, errors, ready })
+        Ok(Program { bundle, leash, input, output, errors, is_held, ready })
     }
 
     /// What can be read while anything of it is ready that is watched.
@@ -144,6 +150,10 @@ impl Program {
 
     /// Nothing more is sent: its input ends.
     pub(crate) fn shut(&mut self) {
+        if let Some(leash) = self.leash.end.as_ref().filter(|_| self.is_held) {
+            // It fails when the program has ended.
+            let _ = leash.send(WHOLE, None);
+        }
         self.input.close();
     }
 
@@ -206,19 +216,22 @@ impl Program {
     }
 }
 
-/// Asks for a program with these pipe ends, and gives its leash, which tells how it has ended.
-/// The program is ended when the leash is dropped before [`LEAVE`] is sent over it.
+/// Asks for a program with these pipe ends, of which the starter holds the last itself, and gives
+/// its leash, which tells how it has ended. The program is ended when the leash is dropped before
+/// [`LEAVE`] is sent over it.
 fn ask(
     door: Option<&Channel>,
     request: &StartRequest,
     standard: [BorrowedFd<'_>; 3],
+    held: Option<BorrowedFd<'_>>,
 ) -> io::Result<Channel> {
     let door = door.ok_or(io::ErrorKind::NotConnected)?;
     let record = request.encode().ok_or(io::ErrorKind::InvalidInput)?;
     let (ours, theirs) = Channel::pair()?;
     ours.set_nonblocking()?;
     let [input, output, error] = standard;
-    door.send_with(&record, &[input, output, error, theirs.as_fd()])?;
+    let all = [input, output, error, theirs.as_fd()].into_iter().chain(held);
+    door.send_with(&record, &all.collect::<Vec<_>>())?;
     Ok(ours)
 }
 

@@ -12,7 +12,8 @@ use super::DiskWork;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, resume};
 use crate::event_sources;
-use crate::kernel::net;
+use crate::kernel::{clock, net};
+use crate::limits::BLOCKING_TICK_MS;
 use crate::links::{Held, Links, LinksOf, Pool};
 use crate::slots::{Slots, Token};
 use crate::timers::Timers;
@@ -82,6 +83,9 @@ pub(super) fn watch(
     }
 }
 
+/// How long a call that waits may take before its client counts as slow, in milliseconds.
+const SLOW_MS: u64 = BLOCKING_TICK_MS / 2;
+
 /// An event loop's way to work on a connection.
 struct LoopPort<'a> {
     socket: &'a Owned,
@@ -122,7 +126,12 @@ impl Port for LoopPort<'_> {
     }
 
     fn send(&mut self, connection: &mut Connection, desk: &mut Desk) -> Sent {
+        let began_ms = desk.sender.only_sendfile_waits.then(clock::monotonic_ms);
         let sent = transmit(self.socket, connection, desk);
+        if began_ms.is_some_and(|began_ms| clock::monotonic_ms() >= began_ms + SLOW_MS) {
+            // The loop waits for a slow client once. If this fails, it does so again.
+            let _ = net::set_nonblocking(self.socket, true);
+        }
         if !desk.settings.habits().eager_write {
             // An edge is told again only after the socket was full.
             let edge = desk.settings.events.is_edge_triggered();

@@ -106,10 +106,12 @@ pub(super) const ROWS: &[Setting] = &[
         default: Some("false"),
         doc: "Whether large bodies are sent by calls that block",
         more: "In event loops it concerns sendfile: the call waits until the client has taken the \
-               piece, half a second at most, and the whole loop waits with it. All other calls on \
-               a connection stay as they are. In `watpipe` a thread of the Write stage keeps the \
-               connection and waits in its calls, copies as well as sendfile, until everything is \
-               sent; it checks deadlines twice a second.",
+               piece, of 64 KiB at most, and the whole loop waits with it. It gives up when the \
+               client takes nothing for half a second. The loop waits for a slow client once: \
+               where a call took a quarter of a second, the connection waits like others from \
+               then on. All other calls on a connection stay as they are. In `watpipe` a thread of \
+               the Write stage keeps the connection and waits in its calls, copies as well as \
+               sendfile, until everything is sent; it checks deadlines twice a second.",
         source: "S4 sections 5 and 8 (M149)",
         used_by: UsedBy::Some,
         tune: Some(Range { values: &["false", "true"], ordered: false }),

@@ -110,6 +110,7 @@ mod supervision {
     mod early_worker_exits;
     mod generations;
     mod isolated_processes;
+    mod killed_workers;
     mod listeners;
     mod machine_faults;
     mod master;

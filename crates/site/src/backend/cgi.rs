@@ -8,6 +8,7 @@ use flyball_http::OwnedRequest;
 
 use super::errors::ErrorOutput;
 use super::request::{StartRequest, Told, name_of};
+use super::start::told_len;
 use super::wire::{Received, Wire};
 use super::{Failure, Flow, Link};
 
@@ -15,6 +16,7 @@ use super::{Failure, Flow, Link};
 #[derive(Debug)]
 pub struct Program {
     request: StartRequest,
+    has_body: bool,
     said: ErrorOutput,
     input: Input,
     ending: Ending,
@@ -45,6 +47,11 @@ impl Program {
     /// What it is started for.
     pub fn request(&self) -> &StartRequest {
         &self.request
+    }
+
+    /// Whether a request body is its input.
+    pub fn has_body(&self) -> bool {
+        self.has_body
     }
 
     /// Whether its input is to end, once what waits for it is sent; `refused` says that it has
@@ -132,6 +139,7 @@ struct Cgi {
 pub(super) fn begin(start: StartRequest, request: &OwnedRequest, id: &str) -> Box<dyn Link> {
     let wire = Wire::to_program(Program {
         request: start,
+        has_body: told_len(request) != Some(0),
         said: ErrorOutput::new(name_of("cgi", request, id)),
         input: Input::Open,
         ending: Ending::Unknown,
@@ -198,6 +206,7 @@ mod tests {
     fn started() -> Cgi {
         let mut wire = Wire::to_program(Program {
             request: StartRequest::default(),
+            has_body: true,
             said: ErrorOutput::default(),
             input: Input::Open,
             ending: Ending::Unknown,

@@ -14,7 +14,7 @@ use crate::settings::SiteSettings;
 
 pub use super::environment::{Environment, PATH};
 pub use super::errors::ErrorOutput;
-pub use super::request::{CUT, LEAVE, RECORD_BYTES_MAX, StartRequest, Told};
+pub use super::request::{CUT, LEAVE, RECORD_BYTES_MAX, StartRequest, Told, WHOLE};
 
 /// The programs of all sites.
 #[derive(Debug)]

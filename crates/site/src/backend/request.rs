@@ -65,6 +65,9 @@ pub const LEAVE: &[u8] = b"L";
 /// What it sends, with the program's input, when the program shall end before its input does.
 pub const CUT: &[u8] = b"C";
 
+/// What it sends when the program has got the whole request body: its input may end.
+pub const WHOLE: &[u8] = b"W";
+
 /// What is told of a program, over its leash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {

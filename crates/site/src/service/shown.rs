@@ -45,10 +45,14 @@ impl Sites {
     /// Where clients get the file of this name, which need not be there yet. Blocks on the disk.
     pub fn shows(&self, file: &Path) -> Option<String> {
         let directory = real_path(file.parent()?).ok()?;
-        let file = directory.join(file.file_name()?);
+        let named = directory.join(file.file_name()?);
+        // Its name may be a link to where it is shown.
+        let led_to = real_path(file).ok().filter(|led_to| *led_to != named);
         let shown = Shown::of(&self.sites);
-        let url = shown.above(&file).find(|url| url.is_open(""));
-        url.map(|url| url.to_string())
+        [Some(named), led_to].into_iter().flatten().find_map(|file| {
+            let url = shown.above(&file).find(|url| url.is_open(""));
+            url.map(|url| url.to_string())
+        })
     }
 
     /// What a site closes or runs and another shows, and what programs alone are to have sent.

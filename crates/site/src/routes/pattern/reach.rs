@@ -11,10 +11,13 @@ use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson;
 use regex_automata::{Anchored, util::start};
-use regex_syntax::ast::{Ast, parse::Parser};
+use regex_syntax::ast::{Ast, Span, parse::Parser};
 
 /// Most pairs of states that are looked at.
 const PAIRS_MAX: usize = 20_000;
+
+/// Most alternatives of an expression that are looked at, each by itself.
+const ALTERNATIVES_MAX: usize = 100;
 
 /// Most bytes that the automaton of an expression may take.
 const AUTOMATON_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -42,18 +45,57 @@ impl Place {
     }
 }
 
-/// The part of an expression that fits no path: all of it, or one of its alternatives.
+/// The part of an expression that fits no path: all of it, or one of its alternatives, also of
+/// those within a group, in the place of all of them. One that is nothing but a place, such as `^`
+/// in `(^|/)`, is written for other places than the beginning of a path, and left alone.
 pub(super) fn part_without_paths(expression: &str) -> Option<&str> {
     if fits_any(expression) == Some(false) {
         return Some(expression);
     }
     let ast = Parser::new().parse(expression).ok()?;
-    let Ast::Alternation(all) = &ast else { return None };
-    let mut parts = all.asts.iter().map(|ast| {
-        let span = ast.span();
-        &expression[span.start.offset..span.end.offset]
-    });
-    parts.find(|part| fits_any(part) == Some(false))
+    Alternatives { expression, left: ALTERNATIVES_MAX }.without_paths(&ast, "", "")
+}
+
+/// The alternatives of an expression, each to be looked at in the place of all that it is one of.
+struct Alternatives<'a> {
+    expression: &'a str,
+    /// How many more are looked at.
+    left: usize,
+}
+
+impl<'a> Alternatives<'a> {
+    /// The first in this part that fits no path between what stands before and behind the part.
+    fn without_paths(&mut self, part: &Ast, before: &str, after: &str) -> Option<&'a str> {
+        let within: &[Ast] = match part {
+            Ast::Alternation(all) => {
+                return all.asts.iter().find_map(|one| self.alternative(one, before, after));
+            }
+            Ast::Concat(all) => &all.asts,
+            Ast::Group(group) => std::slice::from_ref(&*group.ast),
+            Ast::Repetition(repeated) => std::slice::from_ref(&*repeated.ast),
+            _ => &[],
+        };
+        let (begin, end) = (part.span().start.offset, part.span().end.offset);
+        within.iter().find_map(|one| {
+            let Span { start, end: one_ends } = *one.span();
+            let before = [before, &self.expression[begin..start.offset]].concat();
+            let after = [&self.expression[one_ends.offset..end], after].concat();
+            self.without_paths(one, &before, &after)
+        })
+    }
+
+    fn alternative(&mut self, one: &Ast, before: &str, after: &str) -> Option<&'a str> {
+        let is_place = matches!(one, Ast::Empty(_) | Ast::Assertion(_));
+        if is_place || self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let text = &self.expression[one.span().start.offset..one.span().end.offset];
+        match fits_any(&[before, text, after].concat()) {
+            Some(false) => Some(text),
+            _ => self.without_paths(one, before, after),
+        }
+    }
 }
 
 /// Whether there is a canonical path that it fits; `None` when that is not known.
@@ -125,6 +167,15 @@ mod tests {
         }
         assert_eq!(part_without_paths("^/private|^x/"), Some("^x/"));
         assert_eq!(part_without_paths("^/private|^/x/|//"), Some("//"));
+        for (within, part) in [
+            ("(^/admin|^private)/", "^private"),
+            ("^(/admin|private)/", "private"),
+            ("^/(admin|/private)/", "/private"),
+            (r"(\?id|\.csv)", r"\?id"),
+            (r"^/a/((b|/c)+|d)$", "/c"),
+        ] {
+            assert_eq!(part_without_paths(within), Some(part), "{within}");
+        }
     }
 
     #[test]
@@ -138,6 +189,7 @@ mod tests {
             r"\.(php|phtml)($|/)",
             "^/?x?",
             "^(/a|/b)/c",
+            r"(^|/)(a|b|)\.(c|d)?(/|$)",
             r"\bsecret\b",
             "(?i)^/private",
             "(?x) ^/ private",
