@@ -24,7 +24,7 @@ pub use flyball_conn::{ClientAddress, ClientSettings};
 pub use flyball_observe::log::{AccessLog, LogSettings};
 pub use flyball_sys::error_log::Level as LogLevel;
 pub use flyball_sys::mapping::Advice;
-pub use flyball_sys::net::Endpoint as AdminAddress;
+use flyball_sys::net::Endpoint;
 pub use flyball_sys::residency::Test as ResidencyTest;
 pub use listen::Listen;
 pub use sandbox::{SandboxMode, SandboxSettings};
@@ -126,7 +126,7 @@ pub struct Settings {
     /// Time a draining server gives its connections, in milliseconds.
     pub drain_ms: u64,
     /// Where `/status` and `/metrics` are served.
-    pub admin: Option<AdminAddress>,
+    pub admin: Option<Endpoint>,
     /// Where the access log goes.
     pub access_log: AccessLog,
     /// What children of the master give up.

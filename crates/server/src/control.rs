@@ -9,10 +9,10 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use flyball_arch::settings::AdminAddress;
 use flyball_http::Limits;
 use flyball_http::h1::{Client, Event};
 use flyball_sys::channel::{self, Channel};
+use flyball_sys::net::Endpoint;
 use flyball_sys::net::{self, Peer};
 
 /// Longest key or value that crosses to the master, in bytes.
@@ -261,7 +261,7 @@ pub fn ask(socket: &Path, method: &str, target: &str) -> Result<(u16, String), S
         UPGRADE => Duration::from_millis(UPGRADE_ANSWER_MS_MAX),
         _ => Duration::from_millis(ANSWER_MS_MAX),
     };
-    ask_at(&AdminAddress::Unix(socket.to_path_buf()), method, target, timeout)
+    ask_at(&Endpoint::Unix(socket.to_path_buf()), method, target, timeout)
 }
 
 /// The same, wherever its `--admin` is. Blocks for `timeout`, or for as long again where an answer
@@ -270,14 +270,14 @@ pub fn ask(socket: &Path, method: &str, target: &str) -> Result<(u16, String), S
 /// # Errors
 /// With a message for the user.
 pub fn ask_at(
-    admin: &AdminAddress,
+    admin: &Endpoint,
     method: &str,
     target: &str,
     timeout: Duration,
 ) -> Result<(u16, String), String> {
     let place = match admin {
-        AdminAddress::Tcp(address) => address.to_string(),
-        AdminAddress::Unix(path) => format!("unix:{}", path.display()),
+        Endpoint::Tcp(address) => address.to_string(),
+        Endpoint::Unix(path) => format!("unix:{}", path.display()),
     };
     let fail = |error: io::Error| failure(&error, &place, timeout);
     let start = Instant::now();
@@ -285,8 +285,8 @@ pub fn ask_at(
     let mut tries = 0;
     let stream = loop {
         let stream = match admin {
-            AdminAddress::Unix(path) => net::connect_unix(path, timeout),
-            AdminAddress::Tcp(address) => net::connect(*address, timeout),
+            Endpoint::Unix(path) => net::connect_unix(path, timeout),
+            Endpoint::Tcp(address) => net::connect(*address, timeout),
         };
         let stream = stream.map_err(fail)?;
         // A socket that has just been connected holds as much.
@@ -367,7 +367,7 @@ mod tests {
                 let _ = io::Read::read_to_end(&mut client, &mut Vec::new());
             });
             let timeout = Duration::from_millis(500);
-            let answer = ask_at(&AdminAddress::Tcp(address), "GET", "/status", timeout);
+            let answer = ask_at(&Endpoint::Tcp(address), "GET", "/status", timeout);
             assert_eq!(answer, Err(format!("{address}: no answer within 0.5 s")));
             server.join().unwrap();
         }

@@ -387,7 +387,7 @@ impl Bound {
     fn guard(&mut self, settings: &Settings) -> io::Result<()> {
         let Some(path) = self.path().filter(|_| !self.is_lent) else { return Ok(()) };
         let group = group_of(&self.listen, settings).map_err(io::Error::other)?;
-        match net::guard_unix(path, self.listen.mode, Some(group), self.node) {
+        match net::guard_unix(path, self.listen.mode, group, self.node) {
             Ok(node) => self.node = Some(node),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && self.node.is_some() => {}
@@ -415,9 +415,9 @@ fn bind(wanted: &Listen, settings: &Settings) -> Result<Bound, String> {
         }
         Endpoint::Unix(path) => {
             let group = group_of(wanted, settings)?;
-            let socket = net::bind_unix_at(path, wanted.mode, Some(group));
+            let socket = net::bind_unix_at(path, wanted.mode, group);
             let socket = socket.map_err(|error| fail(explain_unix(&error)))?;
-            let made = net::guard_unix(path, wanted.mode, Some(group), None);
+            let made = net::guard_unix(path, wanted.mode, group, None);
             node = Some(made.map_err(|error| fail(explain_guard(&error)))?);
             (asked.clone(), socket)
         }

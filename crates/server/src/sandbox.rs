@@ -13,7 +13,7 @@ use flyball_arch::Architecture;
 use flyball_arch::rings::Rings;
 use flyball_arch::settings::{SandboxMode, SandboxSettings, Settings};
 use flyball_site::{Sites, Upstream};
-use flyball_sys::net::Server;
+use flyball_sys::net::Endpoint;
 use flyball_sys::place::{Place, open_by_own_links};
 use flyball_sys::residency::Probe;
 use flyball_sys::sandbox::{
@@ -363,8 +363,8 @@ fn grants_of_worker<'a>(
 /// The ports of servers that answer. Landlock goes by ports, and not by addresses.
 fn ports_of(sites: &Sites) -> Vec<u16> {
     let port = |upstream: &Upstream| match upstream.server() {
-        Server::Tcp(address) => Some(address.port()),
-        Server::Unix(_) => None,
+        Endpoint::Tcp(address) => Some(address.port()),
+        Endpoint::Unix(_) => None,
     };
     sites.upstreams().into_iter().filter_map(|upstream| port(upstream)).collect()
 }
@@ -372,7 +372,7 @@ fn ports_of(sites: &Sites) -> Vec<u16> {
 /// What connecting to servers that answer takes.
 fn calls_of_servers(sites: &Sites) -> Option<Calls> {
     let upstreams = sites.upstreams();
-    let is_unix = upstreams.iter().all(|one| matches!(one.server(), Server::Unix(_)));
+    let is_unix = upstreams.iter().all(|one| matches!(one.server(), Endpoint::Unix(_)));
     (!upstreams.is_empty()).then_some(if is_unix { Calls::ConnectUnix } else { Calls::Connect })
 }
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use flyball_acme::Configuration as Acme;
 use flyball_arch::Architecture;
 use flyball_arch::descriptors::bound_files;
-use flyball_arch::settings::{AdminAddress, Listen, RunningSettings, Settings};
+use flyball_arch::settings::{Listen, RunningSettings, Settings};
 use flyball_observe::log::{self, Appender};
 use flyball_site::{Earlier, Sites};
 use flyball_sys::channel::Channel;
-use flyball_sys::net::{self, Address, ListenOptions};
+use flyball_sys::net::{self, Address, Endpoint, ListenOptions};
 use flyball_sys::node::Node;
 use flyball_sys::{error_log, process};
 
@@ -156,7 +156,7 @@ impl Server {
         let mut inherited = Inherited::of_process()?;
         // Who lends Unix-domain sockets says nothing of which is for what but their names. Commands
         // are accepted over that of `admin` alone: another may be one that all may connect to.
-        if let Some(AdminAddress::Unix(path)) = &settings.admin {
+        if let Some(Endpoint::Unix(path)) = &settings.admin {
             inherited.admin = inherited.admin.take().or_else(|| inherited.take_admin(path));
         }
         let Inherited { before, admin, admin_is_lent, admin_is, admin_node, listening, roots } =
@@ -174,10 +174,10 @@ impl Server {
         let admin = prepared.and_then(|()| match (admin, &setup.settings.admin) {
             (_, None) => Ok((None, None)),
             // One that was handed over, listening, is not made again, unless its name is lost.
-            (Some(socket), Some(AdminAddress::Unix(path))) if leads_to(path, admin_node) => {
+            (Some(socket), Some(Endpoint::Unix(path))) if leads_to(path, admin_node) => {
                 Ok((Some(Arc::new(socket)), admin_node))
             }
-            (Some(socket), Some(AdminAddress::Tcp(_))) if before.is_some() => {
+            (Some(socket), Some(Endpoint::Tcp(_))) if before.is_some() => {
                 Ok((Some(Arc::new(socket)), None))
             }
             _ => bind_admin(&setup.settings).map(|made| (made, None)),
@@ -325,7 +325,7 @@ fn leads_to(path: &Path, known: Option<Node>) -> bool {
 /// Which file the name of the admin socket leads to.
 fn name_of_admin(settings: &Settings) -> Option<Node> {
     match &settings.admin {
-        Some(AdminAddress::Unix(path)) => net::unix_node(path).ok(),
+        Some(Endpoint::Unix(path)) => net::unix_node(path).ok(),
         _ => None,
     }
 }
@@ -333,18 +333,18 @@ fn name_of_admin(settings: &Settings) -> Option<Node> {
 pub(crate) fn bind_admin(settings: &Settings) -> Result<Option<Arc<OwnedFd>>, String> {
     let socket = match &settings.admin {
         None => return Ok(None),
-        Some(AdminAddress::Tcp(address)) => net::bind(*address, false)
+        Some(Endpoint::Tcp(address)) => net::bind(*address, false)
             .and_then(|socket| {
                 net::set_nonblocking(&socket, false)?;
                 net::listen(&socket, 16, &ListenOptions::default())?;
                 Ok(socket)
             })
             .map_err(|error| format!("{address}: {}", explain(&error))),
-        Some(AdminAddress::Unix(path)) => {
+        Some(Endpoint::Unix(path)) => {
             let RunningSettings { admin_mode, admin_group, .. } = &settings.running;
             let group = group_or_own(admin_group.as_deref());
             let group = group.map_err(|why| settings.blame("admin-group", why))?;
-            let socket = net::listen_unix(path, *admin_mode, Some(group));
+            let socket = net::listen_unix(path, *admin_mode, group);
             socket.map_err(|error| format!("unix:{}: {}", path.display(), explain_unix(&error)))
         }
     };

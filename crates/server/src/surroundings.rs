@@ -5,8 +5,9 @@
 use std::io;
 use std::path::Path;
 
-use flyball_arch::settings::{AccessLog, AdminAddress, Settings};
+use flyball_arch::settings::{AccessLog, Settings};
 use flyball_sys::file_kind::{FileKind, kind_at};
+use flyball_sys::net::Endpoint;
 use flyball_sys::sandbox::Identity;
 use flyball_sys::{log_file, machine, net, process};
 
@@ -43,7 +44,7 @@ pub fn lacks(settings: &Settings) -> Vec<Lack> {
     if let Some(path) = &settings.running.pid_file {
         lacks.extend(place("pid-file", path, is_plain));
     }
-    if let Some(AdminAddress::Unix(path)) = &settings.admin {
+    if let Some(Endpoint::Unix(path)) = &settings.admin {
         lacks.extend(place("admin", path, is_socket));
     }
     for (at, listen) in settings.listen.iter().enumerate() {

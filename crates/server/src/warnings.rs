@@ -4,11 +4,12 @@
 use std::path::Path;
 
 use flyball_arch::descriptors::connections_that_fit;
-use flyball_arch::settings::{AccessLog, AdminAddress, SendMode, Settings};
+use flyball_arch::settings::{AccessLog, SendMode, Settings};
 use flyball_arch::{Architecture, registry};
 use flyball_site::hosts::Hosts;
 use flyball_site::{CachePolicy, Sites};
 use flyball_sys::machine::sysctl_number;
+use flyball_sys::net::Endpoint;
 
 use crate::sandbox::{self, Confinement};
 use crate::spool;
@@ -49,7 +50,7 @@ fn idle(settings: &Settings) -> Vec<String> {
     let is_hinted = caches.policy == CachePolicy::Hinted;
     let is_mapped = settings.send == SendMode::Mapped;
     let rotates = log.bytes_max.is_some() || log.ms_max.is_some();
-    let has_socket = matches!(settings.admin, Some(AdminAddress::Unix(_)));
+    let has_socket = matches!(settings.admin, Some(Endpoint::Unix(_)));
     let (hinted, mapped) = ("cache.policy = \"hinted\"", "send.mode = \"mapped\"");
     let (pinned, socket) = ("pin = true", "admin = \"unix:PATH\"");
     let (of_sites, is_secure) = (&tls.of_sites, settings.speaks_tls());

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use flyball_sys::executable::Executable;
-use flyball_sys::net::{self, Server};
+use flyball_sys::net::{self, Endpoint};
 use flyball_sys::program;
 use flyball_sys::responder::check_place;
 use flyball_sys::sandbox::Rights;
@@ -62,7 +62,7 @@ pub struct ResponderSettings {
     /// Extensions of files, without the dot, one of which the path must have; empty is any path.
     pub extensions: Vec<String>,
     /// Where it listens.
-    pub server: Option<Server>,
+    pub server: Option<Endpoint>,
     /// The directory in which it looks for scripts by the path; `None` is the root of the site.
     pub root: Option<PathBuf>,
     /// The script that answers for all paths.
@@ -118,17 +118,17 @@ impl ResponderSettings {
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         self.pool.check()?;
         match &self.server {
-            Some(Server::Tcp(_)) if self.pool.program.is_some() => {
+            Some(Endpoint::Tcp(_)) if self.pool.program.is_some() => {
                 return Err(("socket", "must be a path, or none, beside `program`".into()));
             }
             None if self.pool.program.is_some() => {}
             None => return Err(("socket", "is missing: say where the server listens".into())),
-            Some(Server::Unix(path)) => {
+            Some(Endpoint::Unix(path)) => {
                 if net::is_socket_at(path) == Some(false) {
                     return Err(("socket", format!("{} is no socket", path.display())));
                 }
             }
-            Some(Server::Tcp(_)) => {}
+            Some(Endpoint::Tcp(_)) => {}
         }
         for root in &self.sendfile_roots {
             if !matches!(program::find(root), Ok(program::Found::Directory)) {
@@ -142,7 +142,7 @@ impl ResponderSettings {
     /// disk.
     pub(crate) fn check_place(&self, rights: &Rights) -> Result<(), (&'static str, String)> {
         match &self.server {
-            Some(Server::Unix(path)) if self.pool.program.is_some() => {
+            Some(Endpoint::Unix(path)) if self.pool.program.is_some() => {
                 check_place(path, rights.number())
                     .map_err(|why| ("socket", format!("{}: {why}", path.display())))
             }
@@ -154,8 +154,8 @@ impl ResponderSettings {
     pub(crate) fn requires_script(&self) -> bool {
         let sees_our_files = self.root.is_none() && self.script.is_none();
         let is_here = match &self.server {
-            Some(Server::Unix(_)) => true,
-            Some(Server::Tcp(address)) => address.ip().to_canonical().is_loopback(),
+            Some(Endpoint::Unix(_)) => true,
+            Some(Endpoint::Tcp(address)) => address.ip().to_canonical().is_loopback(),
             None => self.pool.program.is_some(),
         };
         self.require_script.unwrap_or(sees_our_files && is_here)
@@ -164,7 +164,7 @@ impl ResponderSettings {
     /// What is not there yet and may be later: its socket. Blocks on the disk.
     pub fn missing(&self) -> Option<String> {
         match &self.server {
-            Some(Server::Unix(path))
+            Some(Endpoint::Unix(path))
                 if self.pool.program.is_none() && net::is_socket_at(path).is_none() =>
             {
                 Some(format!("the socket {} is not there yet", path.display()))

@@ -36,9 +36,6 @@ pub enum Endpoint {
     Unix(PathBuf),
 }
 
-/// Where a server listens that this process is a client of.
-pub type Server = Endpoint;
-
 impl Endpoint {
     /// The address, if it is one.
     pub fn tcp(&self) -> Option<Address> {
@@ -345,18 +342,18 @@ pub fn connect(address: Address, timeout: Duration) -> io::Result<OwnedFd> {
 /// # Errors
 /// `WouldBlock` when the queue of a server at a Unix-domain socket is full; `NotFound`,
 /// `ConnectionRefused`, `PermissionDenied` and the like.
-pub fn begin_to_connect(server: &Server) -> io::Result<Owned> {
+pub fn begin_to_connect(server: &Endpoint) -> io::Result<Owned> {
     use rustix::io::Errno;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket =
         |family| Owned::open(|| rustix::net::socket_with(family, SocketType::STREAM, flags, None));
     let (socket, begun) = match server {
-        Server::Unix(path) => {
+        Endpoint::Unix(path) => {
             let socket = socket(AddressFamily::UNIX)?;
             let begun = rustix::net::connect(&socket, &SocketAddrUnix::new(path)?);
             (socket, begun)
         }
-        Server::Tcp(address) => {
+        Endpoint::Tcp(address) => {
             let v4 = address.is_ipv4();
             let socket = socket(if v4 { AddressFamily::INET } else { AddressFamily::INET6 })?;
             sockopt::set_tcp_nodelay(&socket, true)?;

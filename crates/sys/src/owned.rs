@@ -135,7 +135,7 @@ mod tests {
             let (table, before) = (table(2, 1), numbers());
             killed(&table, 0, |member| {
                 register_by(member);
-                let link = net::begin_to_connect(&net::Server::Tcp(address)).unwrap();
+                let link = net::begin_to_connect(&net::Endpoint::Tcp(address)).unwrap();
                 let accepted = net::accept(&listener, false).unwrap();
                 let (pipe, channel) = (pipe(End::Reading).unwrap(), Channel::pair().unwrap());
                 let (timer, wake) = (Timer::after_ms(1).unwrap(), Wake::new().unwrap());

@@ -76,14 +76,14 @@ impl Place {
         Ok(chownat(&self.directory, &self.name, None, group, flags)?)
     }
 
-    /// Gives the socket that it names this mode, and to a group if one is given, and returns which
-    /// file it is. Nothing is changed by the name, where another user may have put a link or
-    /// another socket meanwhile: it must be the one that is `known`, and where none is, it must
-    /// have that mode and group.
+    /// Gives the socket that it names this mode, and to this group, and returns which file it is.
+    /// Nothing is changed by the name, where another user may have put a link or another socket
+    /// meanwhile: it must be the one that is `known`, and where none is, it must have that mode and
+    /// group.
     pub(crate) fn guard_socket(
         &self,
         mode: u32,
-        group: Option<u32>,
+        group: u32,
         known: Option<Node>,
     ) -> io::Result<Node> {
         let socket = enter(&self.directory, Path::new(&self.name))?;
@@ -93,7 +93,7 @@ impl Place {
         }
         let node = node_of(&about);
         let is_as_wanted = Mode::from_raw_mode(about.st_mode) == Mode::from_raw_mode(mode)
-            && group.is_none_or(|group| group == about.st_gid);
+            && group == about.st_gid;
         if known.map_or(!is_as_wanted, |known| known != node) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -101,10 +101,8 @@ impl Place {
             return Ok(node);
         }
         let by_number = format!("/proc/self/fd/{}", socket.as_fd().as_raw_fd());
-        if let Some(group) = group {
-            let (group, flags) = (Some(Gid::from_raw(group)), AtFlags::EMPTY_PATH);
-            chownat(&socket, "", None, group, flags)?;
-        }
+        let (group, flags) = (Some(Gid::from_raw(group)), AtFlags::EMPTY_PATH);
+        chownat(&socket, "", None, group, flags)?;
         chmod(by_number, Mode::from_raw_mode(mode))?;
         Ok(node)
     }

@@ -139,7 +139,7 @@ pub(crate) mod net {
         }
     }
 
-    pub(crate) fn begin_to_connect(server: &Server) -> io::Result<Owned> {
+    pub(crate) fn begin_to_connect(server: &Endpoint) -> io::Result<Owned> {
         match with(World::connect) {
             Some(near) => near.map(Owned::from),
             None => flyball_sys::net::begin_to_connect(server),

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use flyball_observe::log::LogSender;
 use flyball_site::modules::ModuleSettings;
 use flyball_site::{ResponderSettings, SiteSettings, Sites};
-use flyball_sys::net::Server;
+use flyball_sys::net::Endpoint;
 use flyball_sys::sandbox::Rights;
 use flyball_tls::Config;
 use tempfile::TempDir;
@@ -65,7 +65,7 @@ fn content() -> &'static Content {
         // Links to it are simulated, wherever it listens.
         let server = ResponderSettings {
             path: "/app".to_owned(),
-            server: Some(Server::Unix(directory.path().join("socket"))),
+            server: Some(Endpoint::Unix(directory.path().join("socket"))),
             script: Some("/app".into()),
             idle_links: 100,
             ..ResponderSettings::default()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches};
-use flyball_arch::AdminAddress;
+use flyball_sys::net::Endpoint;
 
 use crate::settings::admin_address;
 use crate::top::Top;
@@ -52,17 +52,17 @@ pub(super) fn program() -> clap::Command {
 }
 
 pub(super) fn parsed(given: &ArgMatches) -> Top {
-    let local = || AdminAddress::Tcp(([127, 0, 0, 1], 0).into());
+    let local = || Endpoint::Tcp(([127, 0, 0, 1], 0).into());
     Top {
         // The program demands it.
-        admin: given.get_one::<AdminAddress>("admin").cloned().unwrap_or_else(local),
+        admin: given.get_one::<Endpoint>("admin").cloned().unwrap_or_else(local),
         every: given.get_one::<Duration>("every").copied().unwrap_or(Duration::from_secs(1)),
         once: given.get_flag("once"),
         json: given.get_flag("json"),
     }
 }
 
-fn admin(text: &str) -> Result<AdminAddress, String> {
+fn admin(text: &str) -> Result<Endpoint, String> {
     admin_address(text)
         .ok_or_else(|| "expected an address such as 127.0.0.1:9, or unix:PATH".into())
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use flyball::configuration::CommandLine;
 use flyball::settings::Typed;
-use flyball_arch::{AdminAddress, Listen, Settings};
+use flyball_arch::{Listen, Settings};
 use flyball_server::{Server, root_path};
 use flyball_site::{CertificateSource, SiteSettings};
 use flyball_sys::error_log::{self, Level};
@@ -51,14 +51,14 @@ fn banner(
     server: &Server,
     architecture: &str,
     served: &[String],
-    admin: Option<&AdminAddress>,
+    admin: Option<&Endpoint>,
     own: Option<&OwnAuthority>,
 ) -> String {
     let mut lines: Vec<String> = served.iter().map(|what| format!("serving {what}")).collect();
     lines.extend(server.listens().iter().map(at));
     match (server.admin_address(), admin) {
         (Some(address), _) => lines.push(format!("  status at {}status", url(&address.into()))),
-        (None, Some(AdminAddress::Unix(path))) => {
+        (None, Some(Endpoint::Unix(path))) => {
             lines.push(format!("  status on unix:{}", path.display()));
         }
         (None, _) => {}

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use flyball_arch::{AccessLog, AdminAddress};
+use flyball_arch::AccessLog;
 use flyball_sys::net::{Address, Endpoint};
 
 use super::text;
@@ -98,19 +98,19 @@ pub(super) fn instead(text: &str) -> Option<String> {
 
 /// Where `/status` and `/metrics` are served: an address, or `unix:` and a path, which starts from
 /// `base` when it is relative.
-pub(super) fn admin(text: &str, base: &Path) -> Option<AdminAddress> {
+pub(super) fn admin(text: &str, base: &Path) -> Option<Endpoint> {
     let Some(path) = text.strip_prefix(UNIX) else {
-        return address(text).map(AdminAddress::Tcp);
+        return address(text).map(Endpoint::Tcp);
     };
     let joined = base.join(path);
     let fits = joined.as_os_str().len() <= UNIX_PATH_BYTES_MAX && !path.contains('\0');
     let is_abstract = path.starts_with('@');
-    (fits && !is_abstract && !path.is_empty()).then_some(AdminAddress::Unix(joined))
+    (fits && !is_abstract && !path.is_empty()).then_some(Endpoint::Unix(joined))
 }
 
 /// The address of a server's `--admin`, as it is written there; paths start from the directory of
 /// whoever asks.
-pub fn admin_address(text: &str) -> Option<AdminAddress> {
+pub fn admin_address(text: &str) -> Option<Endpoint> {
     admin(text, Path::new(""))
 }
 
@@ -235,11 +235,11 @@ mod tests {
     #[test]
     fn the_admin_address_may_be_a_unix_socket() {
         let base = Path::new("/etc/flyball");
-        let unix = |path: &str| Some(AdminAddress::Unix(path.into()));
+        let unix = |path: &str| Some(Endpoint::Unix(path.into()));
         assert_eq!(admin("unix:/run/a.sock", base), unix("/run/a.sock"));
         assert_eq!(admin("unix:a.sock", base), unix("/etc/flyball/a.sock"));
         assert_eq!(admin("unix:a.sock", Path::new("")), unix("a.sock"));
-        let tcp = AdminAddress::Tcp("127.0.0.1:9090".parse().unwrap());
+        let tcp = Endpoint::Tcp("127.0.0.1:9090".parse().unwrap());
         assert_eq!(admin("127.0.0.1:9090", base), Some(tcp));
         let longest = format!("unix:/{}", "a".repeat(UNIX_PATH_BYTES_MAX - 1));
         assert!(admin(&longest, base).is_some());

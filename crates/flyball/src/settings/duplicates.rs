@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use flyball_site::{SiteSettings, path};
-use flyball_sys::net::Server;
+use flyball_sys::net::Endpoint;
 
 use super::error::{Origin, SettingError};
 use super::origins::Tables;
@@ -57,7 +57,8 @@ pub(super) fn sockets(
     for (name, responders) in [("fastcgi", &site.fastcgi), ("scgi", &site.scgi)] {
         let typed = tables.iter().filter(|(table, ..)| *table == name);
         for (responder, (_, table, origins)) in responders.iter().zip(typed) {
-            let (Some(Server::Unix(path)), Some(_)) = (&responder.server, &responder.pool.program)
+            let (Some(Endpoint::Unix(path)), Some(_)) =
+                (&responder.server, &responder.pool.program)
             else {
                 continue;
             };

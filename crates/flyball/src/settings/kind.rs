@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use flyball_arch::{AcceptLimit, AccessLog, AdminAddress, FormatError, Listen, LogFormat};
+use flyball_arch::{AcceptLimit, AccessLog, FormatError, Listen, LogFormat};
 use flyball_http::coding::Coding;
 use flyball_site::{FILTERS, routes};
+use flyball_sys::net::Endpoint;
 
 use super::address::{self, Schemed};
 use super::raw::Raw;
@@ -110,7 +111,7 @@ pub enum Kind<T: 'static> {
     /// An address or `unix:PATH`.
     Admin {
         /// Stores it.
-        set: fn(&mut T, AdminAddress),
+        set: fn(&mut T, Endpoint),
     },
     /// A path, or `-`.
     Log {

@@ -2,9 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use flyball_arch::AdminAddress;
 use flyball_site::{ResponderSettings, SiteSettings};
-use flyball_sys::net::Server;
+use flyball_sys::net::Endpoint;
 
 use super::kind::Kind;
 use super::table::{Setting, Table, Word};
@@ -226,13 +225,13 @@ const FASTCGI: &[Setting<SiteSettings>] = settings_of!(
 const SCGI: &[Setting<SiteSettings>] = settings_of!(scgi,);
 
 /// A port alone is one of this machine.
-fn server(address: AdminAddress) -> Server {
+fn server(address: Endpoint) -> Endpoint {
     match address {
-        AdminAddress::Unix(path) => Server::Unix(path),
-        AdminAddress::Tcp(address) if address.ip().is_unspecified() => {
-            Server::Tcp((Ipv4Addr::LOCALHOST, address.port()).into())
+        Endpoint::Unix(path) => Endpoint::Unix(path),
+        Endpoint::Tcp(address) if address.ip().is_unspecified() => {
+            Endpoint::Tcp((Ipv4Addr::LOCALHOST, address.port()).into())
         }
-        AdminAddress::Tcp(address) => Server::Tcp(address),
+        Endpoint::Tcp(address) => Endpoint::Tcp(address),
     }
 }
 

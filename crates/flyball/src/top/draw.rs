@@ -1,7 +1,7 @@
 //! The screen. It fits into 80 columns and 24 lines; what is larger shows more workers and a
 //! longer history.
 
-use flyball_arch::AdminAddress;
+use flyball_sys::net::Endpoint;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -54,7 +54,7 @@ pub fn draw(screen: &Screen, frame: &mut Frame<'_>) {
 }
 
 /// The same as text, without what only a terminal has.
-pub fn plain(admin: &AdminAddress, look: &Look, rates: Rates) -> String {
+pub fn plain(admin: &Endpoint, look: &Look, rates: Rates) -> String {
     let mut screen = Screen::new(admin);
     let workers = u16::try_from(rates.workers.len()).unwrap_or(u16::MAX / 2);
     screen.look = Some(look.clone());

@@ -3,9 +3,9 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use flyball_arch::AdminAddress;
 use flyball_server::control;
 use flyball_sys::error_log::shown_in_line;
+use flyball_sys::net::Endpoint;
 
 use super::sample::Look;
 
@@ -27,7 +27,7 @@ pub struct Feed {
 
 impl Feed {
     /// Looks now, and then every so often; a server that has gone is looked for again.
-    pub fn start(admin: &AdminAddress, every: Duration) -> Feed {
+    pub fn start(admin: &Endpoint, every: Duration) -> Feed {
         let (tell, news) = sync_channel(WAITING_MAX);
         let (going, stopped) = sync_channel::<()>(0);
         let admin = admin.clone();
@@ -66,7 +66,7 @@ impl Feed {
 ///
 /// # Errors
 /// Why there is nothing to see.
-pub fn ask(admin: &AdminAddress) -> News {
+pub fn ask(admin: &Endpoint) -> News {
     match control::ask_at(admin, "GET", "/status", ANSWER) {
         Ok((200, text)) => Look::read(&text),
         Ok((status, _)) => Err(format!("the server answers with status {status}")),

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use flyball_arch::AdminAddress;
+use flyball_sys::net::Endpoint;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 
 use super::sample::{Look, Rates, Worker, between};
@@ -71,10 +71,10 @@ pub struct Screen {
 
 impl Screen {
     /// A screen that has seen nothing yet.
-    pub fn new(admin: &AdminAddress) -> Screen {
+    pub fn new(admin: &Endpoint) -> Screen {
         let admin = match admin {
-            AdminAddress::Tcp(address) => address.to_string(),
-            AdminAddress::Unix(path) => format!("unix:{}", path.display()),
+            Endpoint::Tcp(address) => address.to_string(),
+            Endpoint::Unix(path) => format!("unix:{}", path.display()),
         };
         Screen {
             admin,

@@ -13,7 +13,7 @@ mod sample;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use flyball_arch::AdminAddress;
+use flyball_sys::net::Endpoint;
 use ratatui::crossterm::event;
 
 pub use draw::{draw, plain};
@@ -28,7 +28,7 @@ const GLANCE: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Top {
     /// The server's `--admin`.
-    pub admin: AdminAddress,
+    pub admin: Endpoint,
     /// Time between two looks.
     pub every: Duration,
     /// Whether one interval is enough.

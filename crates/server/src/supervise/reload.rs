@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use flyball_arch::registry;
-use flyball_arch::settings::{AdminAddress, Settings};
+use flyball_arch::settings::Settings;
 use flyball_site::Earlier;
 use flyball_sys::error_log::Level;
+use flyball_sys::net::Endpoint;
 use flyball_sys::{clock, process, say};
 
 use super::Master;
@@ -99,7 +100,7 @@ impl Master {
         };
         let (then, now) = (way(&before), way(&next.settings));
         // Where only its guard changes, a socket of the same name is made again.
-        if let (Some(AdminAddress::Unix(path)), true) = (&then.0, then.0 == now.0 && then != now) {
+        if let (Some(Endpoint::Unix(path)), true) = (&then.0, then.0 == now.0 && then != now) {
             self.server.remove_admin_name(path);
         }
         let admin = if then == now { Ok(None) } else { bind_admin(&next.settings) };
@@ -109,7 +110,7 @@ impl Master {
         });
         let admin = renewed.inspect_err(|_| remove_names(&names))?;
         if then != now {
-            if let (Some(AdminAddress::Unix(path)), true) = (&then.0, then.0 != now.0) {
+            if let (Some(Endpoint::Unix(path)), true) = (&then.0, then.0 != now.0) {
                 // It leads nowhere any more.
                 self.server.remove_admin_name(path);
             }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flyball_http::{OwnedRequest, Request};
-use flyball_sys::net::Server;
+use flyball_sys::net::Endpoint;
 use flyball_sys::random;
 use flyball_sys::responder::Mark;
 use flyball_sys::sandbox::Rights;
@@ -228,7 +228,7 @@ impl Gate {
     /// `None` when nobody has said where the server is.
     fn of_server(
         settings: &ResponderSettings,
-        upstream: impl FnOnce(Server, LinkBounds) -> Upstream,
+        upstream: impl FnOnce(Endpoint, LinkBounds) -> Upstream,
         is_scgi: bool,
         root: &Path,
     ) -> Option<Gate> {
@@ -292,11 +292,11 @@ fn pool_of(
 ) -> Option<PoolRule> {
     let program = responder.pool.program.clone()?;
     let named = responder.server.take().and_then(|server| match server {
-        Server::Unix(path) => Some(path),
-        Server::Tcp(_) => None,
+        Endpoint::Unix(path) => Some(path),
+        Endpoint::Tcp(_) => None,
     });
     let socket = named.unwrap_or_else(|| directory.join(format!("{number}.sock")));
-    responder.server = Some(Server::Unix(socket.clone()));
+    responder.server = Some(Endpoint::Unix(socket.clone()));
     let mark = mark_of(&socket, &program, responder, (site, table));
     let name = format!("{table}: {}", responder.path);
     Some(PoolRule { name, socket, mark, program, settings: responder.pool.clone() })

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use flyball_sys::net::{self, Server};
+use flyball_sys::net::{self, Endpoint};
 use flyball_sys::responder::Mark;
 
 use super::Failure;
@@ -16,7 +16,7 @@ use super::spares::Spares;
 pub struct Upstream {
     /// Among those of all sites.
     number: usize,
-    server: Server,
+    server: Endpoint,
     mark: Option<Mark>,
     bounds: LinkBounds,
     /// What is not received into at the moment: one for each thread that ever did.
@@ -56,7 +56,7 @@ impl Upstream {
     /// wherever the name leads.
     pub(super) fn new(
         number: usize,
-        server: Server,
+        server: Endpoint,
         mark: Option<Mark>,
         bounds: LinkBounds,
     ) -> Upstream {
@@ -77,7 +77,7 @@ impl Upstream {
     }
 
     /// Where it listens.
-    pub fn server(&self) -> &Server {
+    pub fn server(&self) -> &Endpoint {
         &self.server
     }
 

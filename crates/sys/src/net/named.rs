@@ -15,19 +15,19 @@ use crate::place::Place;
 ///
 /// # Errors
 /// As [`bind_unix_at`].
-pub fn listen_unix(path: &Path, mode: u32, group: Option<u32>) -> io::Result<OwnedFd> {
+pub fn listen_unix(path: &Path, mode: u32, group: u32) -> io::Result<OwnedFd> {
     let socket = bind_unix_at(path, mode, group)?;
     rustix::net::listen(&socket, 16)?;
     Ok(socket)
 }
 
-/// A Unix-domain socket at `path`, where it replaces one that no process listens on. Its mode, and
-/// its group if one is given, say who may connect. Nothing listens yet. Does not block.
+/// A Unix-domain socket at `path`, where it replaces one that no process listens on. Its mode and
+/// its group say who may connect. Nothing listens yet. Does not block.
 ///
 /// # Errors
 /// `AddrInUse` when another socket listens on `path`, or one of another kind is there; as
 /// [`Place::of`] when a directory of it is a link of another user; else as bind(2) and lchown(2).
-pub fn bind_unix_at(path: &Path, mode: u32, group: Option<u32>) -> io::Result<OwnedFd> {
+pub fn bind_unix_at(path: &Path, mode: u32, group: u32) -> io::Result<OwnedFd> {
     let place = Place::of(path)?;
     // By its name a directory that others may change could have become another meanwhile.
     let directory = format!("/proc/self/fd/{}", place.directory().as_raw_fd());
@@ -48,10 +48,8 @@ pub fn bind_unix_at(path: &Path, mode: u32, group: Option<u32>) -> io::Result<Ow
         }
         bound => bound?,
     }
-    if let Some(group) = group {
-        // Of a link that has taken its place, this changes the link.
-        place.change_group(group)?;
-    }
+    // Of a link that has taken its place, this changes the link.
+    place.change_group(group)?;
     Ok(socket)
 }
 
@@ -74,12 +72,7 @@ pub(crate) fn bind_unix(socket: &OwnedFd, address: &SocketAddrUnix, mode: u32) -
 /// # Errors
 /// As [`Place::of`] and chmod(2); `InvalidInput` when something else is there, `AlreadyExists` when
 /// it may be another socket.
-pub fn guard_unix(
-    path: &Path,
-    mode: u32,
-    group: Option<u32>,
-    known: Option<Node>,
-) -> io::Result<Node> {
+pub fn guard_unix(path: &Path, mode: u32, group: u32, known: Option<Node>) -> io::Result<Node> {
     Place::of(path)?.guard_socket(mode, group, known)
 }
 

@@ -24,6 +24,10 @@ fn newcomers_are_ignored_and_those_who_wait_can_be_accepted() {
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+fn own_group() -> u32 {
+    rustix::process::getegid().as_raw()
+}
+
 fn listener(backlog: u32, options: &ListenOptions) -> (OwnedFd, Address) {
     let socket = bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
     listen(&socket, backlog, options).unwrap();
@@ -239,44 +243,46 @@ fn a_stale_unix_socket_is_replaced_and_a_live_one_is_not() {
     apart(|| {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("admin.sock");
-        let first = listen_unix(&path, 0o600, None).unwrap();
-        assert_eq!(listen_unix(&path, 0o600, None).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let first = listen_unix(&path, 0o600, own_group()).unwrap();
+        assert_eq!(
+            listen_unix(&path, 0o600, own_group()).unwrap_err().kind(),
+            io::ErrorKind::AddrInUse
+        );
         drop(first);
-        listen_unix(&path, 0o600, None).unwrap();
+        listen_unix(&path, 0o600, own_group()).unwrap();
     });
 }
 
 #[test]
 fn who_may_connect_to_a_unix_socket_is_changed_by_what_it_is_and_not_by_its_name() {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::fs::PermissionsExt;
     apart(|| {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         let mode = |name: &str| std::fs::metadata(at(name)).unwrap().permissions().mode() & 0o777;
-        let bound = bind_unix_at(&at("a.sock"), 0o600, None).unwrap();
+        let bound = bind_unix_at(&at("a.sock"), 0o600, own_group()).unwrap();
         assert_eq!(mode("a.sock"), 0o600);
         // It is bound and does not listen: nothing answers, and nothing takes its place.
         assert!(connect_unix(&at("a.sock"), Duration::from_secs(1)).is_err());
-        let group = std::fs::metadata(at("a.sock")).unwrap().gid();
-        let node = guard_unix(&at("a.sock"), 0o600, Some(group), None).unwrap();
-        assert_eq!(guard_unix(&at("a.sock"), 0o660, Some(group), Some(node)).unwrap(), node);
+        let node = guard_unix(&at("a.sock"), 0o600, own_group(), None).unwrap();
+        assert_eq!(guard_unix(&at("a.sock"), 0o660, own_group(), Some(node)).unwrap(), node);
         assert_eq!(mode("a.sock"), 0o660);
         // Another socket that has taken its place keeps its mode.
-        let other = bind_unix_at(&at("b.sock"), 0o600, None).unwrap();
+        let other = bind_unix_at(&at("b.sock"), 0o600, own_group()).unwrap();
         std::fs::rename(at("b.sock"), at("a.sock")).unwrap();
         for known in [None, Some(node)] {
-            let error = guard_unix(&at("a.sock"), 0o660, None, known).unwrap_err();
+            let error = guard_unix(&at("a.sock"), 0o660, own_group(), known).unwrap_err();
             assert_eq!((error.kind(), mode("a.sock")), (io::ErrorKind::AlreadyExists, 0o600));
         }
         drop(other);
         std::fs::write(at("file"), "").unwrap();
         let before = mode("file");
-        let error = guard_unix(&at("file"), 0o666, None, None).unwrap_err();
+        let error = guard_unix(&at("file"), 0o666, own_group(), None).unwrap_err();
         assert_eq!((error.kind(), mode("file")), (io::ErrorKind::InvalidInput, before));
         std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
-        assert!(guard_unix(&at("link"), 0o666, None, None).is_err());
+        assert!(guard_unix(&at("link"), 0o666, own_group(), None).is_err());
         assert_eq!(mode("file"), before);
-        let error = guard_unix(&at("none"), 0o666, None, None).unwrap_err();
+        let error = guard_unix(&at("none"), 0o666, own_group(), None).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         drop(bound);
     });
@@ -288,7 +294,7 @@ fn a_unix_socket_listens_with_all_options_and_tells_that_somebody_waits() {
     apart(|| {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.sock");
-        let socket = bind_unix_at(&path, 0o600, None).unwrap();
+        let socket = bind_unix_at(&path, 0o600, own_group()).unwrap();
         let options = ListenOptions {
             defer_accept_s: 5,
             congestion: Some("reno".into()),
@@ -313,7 +319,7 @@ fn no_link_of_another_user_leads_a_unix_socket_elsewhere_and_none_of_another_kin
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     let _held = std::os::unix::net::UnixDatagram::bind(at("datagrams")).unwrap();
-    let error = listen_unix(&at("datagrams"), 0o600, None).unwrap_err();
+    let error = listen_unix(&at("datagrams"), 0o600, own_group()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     assert!(at("datagrams").exists());
     if !crate::process::is_root() {
@@ -321,10 +327,10 @@ fn no_link_of_another_user_leads_a_unix_socket_elsewhere_and_none_of_another_kin
     }
     std::fs::create_dir(at("elsewhere")).unwrap();
     std::os::unix::fs::symlink(at("elsewhere"), at("run")).unwrap();
-    listen_unix(&at("run/own.sock"), 0o600, None).unwrap();
+    listen_unix(&at("run/own.sock"), 0o600, own_group()).unwrap();
     let own = unix_node(&at("elsewhere/own.sock")).unwrap();
     std::os::unix::fs::lchown(at("run"), Some(61_001), None).unwrap();
-    let error = listen_unix(&at("run/admin.sock"), 0o600, None).unwrap_err().to_string();
+    let error = listen_unix(&at("run/admin.sock"), 0o600, own_group()).unwrap_err().to_string();
     assert!(error.contains("run is a symbolic link of another user"), "{error}");
     unlink_unix(&at("run/own.sock"), own);
     assert!(at("elsewhere/own.sock").exists());
@@ -349,7 +355,7 @@ fn a_path_leads_to_a_socket_to_something_else_or_to_nothing() {
 fn who_connects_to_a_unix_socket_is_known() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("admin.sock");
-    let socket = listen_unix(&path, 0o600, None).unwrap();
+    let socket = listen_unix(&path, 0o600, own_group()).unwrap();
     let _client = connect_unix(&path, Duration::from_secs(10)).unwrap();
     let (accepted, _) = accept(&socket, false).unwrap();
     let user = rustix::process::getuid().as_raw();

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use flyball_sys::net::{self, ListenOptions, Server};
+use flyball_sys::net::{self, Endpoint, ListenOptions};
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Interest, Readiness};
 
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         eprintln!("usage: flyball-null-gateway ADDRESS SOCKET SCRIPT_FILENAME");
         return ExitCode::from(2);
     };
-    match serve(address, &Server::Unix(socket.into()), &request(script)) {
+    match serve(address, &Endpoint::Unix(socket.into()), &request(script)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("flyball-null-gateway: {address}: {error}");
@@ -81,7 +81,7 @@ struct Pair {
     link: Option<Owned>,
 }
 
-fn serve(address: net::Address, server: &Server, request: &[u8]) -> io::Result<()> {
+fn serve(address: net::Address, server: &Endpoint, request: &[u8]) -> io::Result<()> {
     let listener = net::bind(address, false)?;
     net::listen(&listener, BACKLOG, &ListenOptions::default())?;
     let mut mechanism = readiness::open("epoll")?;
@@ -122,7 +122,7 @@ fn serve(address: net::Address, server: &Server, request: &[u8]) -> io::Result<(
 fn ask(
     pair: &mut Pair,
     at: usize,
-    server: &Server,
+    server: &Endpoint,
     request: &[u8],
     buffer: &mut [u8],
     mechanism: &mut dyn Readiness,

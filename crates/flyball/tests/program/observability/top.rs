@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use crate::common::terminal::Terminal as Tty;
 use crate::common::{Launch, Server, Site, get, has, signal, wait_for};
 use flyball::top::{Look, Screen, draw};
-use flyball_arch::AdminAddress;
+use flyball_sys::net::Endpoint;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent};
@@ -46,7 +46,7 @@ fn look(seconds: u64, requests: u64) -> Look {
 }
 
 fn screen() -> Screen {
-    let mut screen = Screen::new(&AdminAddress::Unix(PathBuf::from("admin.sock")));
+    let mut screen = Screen::new(&Endpoint::Unix(PathBuf::from("admin.sock")));
     screen.take(Ok(look(10, 1_000)));
     screen.take(Ok(look(12, 5_000)));
     screen
@@ -70,7 +70,7 @@ fn what_a_server_says_gives_a_terminal_no_orders() {
         "listeners": [{"address": "\u{200b}a\nb\u{9b}", "tls": true}],
         "connections": {"idle\u{2066}": 7}, "counters": {}, "timings": {},
     });
-    let mut screen = Screen::new(&AdminAddress::Unix(PathBuf::from("admin.sock")));
+    let mut screen = Screen::new(&Endpoint::Unix(PathBuf::from("admin.sock")));
     for _ in 0..2 {
         screen.take(Ok(Look::read(&status.to_string()).expect("a status")));
     }
@@ -109,7 +109,7 @@ fn secure_look(seconds: u64, handshakes: u64) -> Look {
 
 #[test]
 fn handshakes_and_certificates_are_shown_where_tls_is_spoken() {
-    let mut screen = Screen::new(&AdminAddress::Unix(PathBuf::from("admin.sock")));
+    let mut screen = Screen::new(&Endpoint::Unix(PathBuf::from("admin.sock")));
     screen.take(Ok(secure_look(10, 400)));
     screen.take(Ok(secure_look(12, 1_200)));
     let lines = drawn(&screen, 100, 24);

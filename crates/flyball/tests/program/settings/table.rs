@@ -8,11 +8,11 @@ use flyball::settings::{
     resolve_in, settings_markdown,
 };
 use flyball_arch::{
-    AcceptLimit, AccessLog, AcmeSettings, AdminAddress, Advice, ClientAddress, ClientSettings,
-    CloseAfter, CompletionOrder, Events, Experiment, HelperKind, Listen, LogFormat, LogLevel,
-    LogSettings, LoopHabits, ResidencyTest, RingSettings, RunningSettings, SandboxMode,
-    SandboxSettings, SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder, TicketKeys,
-    TlsSettings, Violation, WorkOrder,
+    AcceptLimit, AccessLog, AcmeSettings, Advice, ClientAddress, ClientSettings, CloseAfter,
+    CompletionOrder, Events, Experiment, HelperKind, Listen, LogFormat, LogLevel, LogSettings,
+    LoopHabits, ResidencyTest, RingSettings, RunningSettings, SandboxMode, SandboxSettings,
+    SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder, TicketKeys, TlsSettings,
+    Violation, WorkOrder,
 };
 use flyball_http::{HeadStyle, Limits};
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
@@ -22,6 +22,7 @@ use flyball_site::{
     SiteSettings, Symlinks,
 };
 use flyball_sys::lock::Way;
+use flyball_sys::net::Endpoint;
 use flyball_sys::uring::Features;
 
 /// Widest text of the long help that still fits a terminal of 80 columns with its indent.
@@ -90,7 +91,7 @@ fn all_different() -> Settings {
         stages: StageSettings { partitions: Some(3), readers: 3, writers: 3 },
         ring: different_ring(),
         drain_ms: 3,
-        admin: Some(AdminAddress::Unix("other".into())),
+        admin: Some(Endpoint::Unix("other".into())),
         access_log: AccessLog::Stdout,
         bandwidth: Some(3),
         log: different_log(),
