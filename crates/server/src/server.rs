@@ -21,7 +21,7 @@ use crate::handover::{self, Inherited};
 use crate::listening::{Listening, explain, explain_unix, group_or_own};
 use crate::sandbox::Confinement;
 use crate::spawner::Spawner;
-use crate::tls::{Roots, Tls, Told};
+use crate::tls::{Kept, Tls, Told};
 use crate::{acme, spool, surroundings, warnings};
 
 /// Why an upgrade is refused: what listens is handed over as it is.
@@ -81,7 +81,7 @@ impl Setup {
         architecture: &'static dyn Architecture,
         mut settings: Settings,
         earlier: Earlier<'_>,
-        roots: &Roots,
+        kept: &Kept,
     ) -> Result<Setup, String> {
         derive(&mut settings);
         // How many workers there are, and what each may use, is decided here for good.
@@ -95,7 +95,7 @@ impl Setup {
         let confinement = Confinement::new(architecture, &settings)?;
         confinement.check()?;
         let acme = acme::configuration(&settings)?.map(Arc::new);
-        let tls = Tls::open(&settings, roots)?;
+        let tls = Tls::open(&settings, kept)?;
         let mut sites = open_sites(earlier, &settings, &confinement)?;
         spool::open(&settings, &confinement, &mut sites);
         tls.iter().for_each(|tls| tls.tell(&settings, &mut sites));
@@ -165,7 +165,7 @@ impl Server {
         if admin.is_some() && settings.admin.is_some() && admin_is.is_some_and(|it| is_other(&it)) {
             return Err(settings.blame("admin", ADMIN_STAYS));
         }
-        let setup = Setup::open(architecture, settings, Earlier::Nothing, &roots)?;
+        let setup = Setup::open(architecture, settings, Earlier::Nothing, &Kept::of_roots(roots))?;
         let mut listening = Listening::bind(&setup.settings, listening)?;
         let prepared = match before {
             None => listening.prepare(architecture, &setup.settings).map(drop),
@@ -229,7 +229,7 @@ impl Server {
         let mut sites = open_sites(Earlier::Nothing, &settings, &confinement)?;
         spool::open(&settings, &confinement, &mut sites);
         acme::configuration(&settings)?;
-        let tls = Tls::open(&settings, &Roots::default())?;
+        let tls = Tls::open(&settings, &Kept::default())?;
         let lacks = surroundings::lacks(&settings);
         let mut warnings: Vec<String> = lacks.iter().map(|lack| lack.told(&settings)).collect();
         if let Err(why) = architecture.probe() {
@@ -248,7 +248,7 @@ impl Server {
     /// # Errors
     /// Which file cannot be used, and why.
     pub fn certificates(settings: &Settings) -> Result<Vec<Told>, String> {
-        let tls = Tls::open(settings, &Roots::default())?;
+        let tls = Tls::open(settings, &Kept::default())?;
         Ok(tls.map(|tls| tls.told(&[])).unwrap_or_default())
     }
 

@@ -72,6 +72,21 @@ pub(crate) struct Tls {
     warnings: Vec<String>,
 }
 
+/// What a server goes on with that takes the place of another: the roots of its tickets, and by
+/// what its clients were let in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept {
+    roots: Roots,
+    clients: Vec<Clients>,
+}
+
+impl Kept {
+    /// The roots alone: of a program before this one nothing else is known.
+    pub(crate) fn of_roots(roots: Roots) -> Kept {
+        Kept { roots, clients: Vec::new() }
+    }
+}
+
 /// What authorities are shown by name (RFC 8737), and answered by token (RFC 8555, section 8.3).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Challenges {
@@ -80,16 +95,16 @@ pub(crate) struct Challenges {
 }
 
 impl Tls {
-    /// Reads all files; nothing where no address speaks TLS. `roots` are those of tickets, of
-    /// which a server draws its own if there are none. Blocks on the disk.
+    /// Reads all files; nothing where no address speaks TLS. Of roots of tickets a server draws its
+    /// own if none are kept. Blocks on the disk.
     ///
     /// # Errors
     /// Which file cannot be used, and why.
-    pub(crate) fn open(settings: &Settings, roots: &Roots) -> Result<Option<Tls>, String> {
+    pub(crate) fn open(settings: &Settings, kept: &Kept) -> Result<Option<Tls>, String> {
         if !settings.speaks_tls() {
             return Ok(None);
         }
-        let mut reader = Reader::default();
+        let mut reader = Reader { before: kept.clients.clone(), ..Reader::default() };
         let sites: Vec<Site> = settings
             .sites
             .iter()
@@ -110,7 +125,7 @@ impl Tls {
         warnings.extend(hosts::warnings(&settings.sites, &sites, &pairs, &files));
         warnings.extend(clients.iter().flat_map(Clients::notes));
         warnings.extend(clients.iter_mut().filter_map(|clients| clients.warning(now_s)));
-        let (roots, root_file) = roots.after(settings, now_s, &mut warnings)?;
+        let (roots, root_file) = kept.roots.after(settings, now_s, &mut warnings)?;
         let mut hosts = Hosts::new(&settings.sites);
         hosts.serve_at(&settings.lists_of_hosts());
         let hosts = Arc::new(hosts);
@@ -174,6 +189,11 @@ impl Tls {
     /// The roots of tickets, for who takes the place of this.
     pub(crate) fn roots(&self) -> &Roots {
         &self.roots
+    }
+
+    /// What is kept for the settings that take the place of these.
+    pub(crate) fn kept(&self) -> Kept {
+        Kept { roots: self.roots.clone(), clients: self.clients.clone() }
     }
 
     /// What a worker of these sites looks at while it runs.
@@ -377,6 +397,8 @@ struct Reader {
     files: Vec<Files>,
     known: HashMap<(PathBuf, PathBuf), usize>,
     clients: Vec<Clients>,
+    /// Those of the server whose place is taken.
+    before: Vec<Clients>,
     warnings: Vec<String>,
 }
 
@@ -450,7 +472,10 @@ impl Reader {
         if let Some(known) = known {
             return Ok(Some(known.auth.clone()));
         }
-        let read = Clients::read(site, settings, self.clients.len())?;
+        let mut read = Clients::read(site, settings, self.clients.len())?;
+        if let Some(clients) = &mut read {
+            self.warnings.extend(clients.keep_newer_of(&self.before)?);
+        }
         let auth = read.as_ref().map(|clients| clients.auth.clone());
         self.clients.extend(read);
         Ok(auth)

@@ -9,8 +9,10 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer};
 
-use crate::der::{INTEGER, Reader, SEQUENCE};
-use crate::x509::{Certificate, name, time};
+use crate::load::shown;
+use crate::revoked::{List, unusable};
+use crate::signers::Signers;
+use crate::x509::Certificate;
 
 /// Whose certificates clients show.
 #[derive(Clone, Debug)]
@@ -67,7 +69,7 @@ impl ClientAuth {
     ) -> Result<ClientAuth, ClientFault> {
         let roots: Vec<_> =
             CertificateDer::pem_slice_iter(roots).collect::<Result<_, _>>().map_err(|error| {
-                ClientFault::of_roots(format!("holds what is no certificate: {error}"))
+                ClientFault::of_roots(format!("holds what is no certificate: {}", shown(&error)))
             })?;
         if roots.is_empty() {
             return Err(ClientFault::of_roots("holds no certificate in PEM".to_owned()));
@@ -75,7 +77,9 @@ impl ClientAuth {
         let read = |lists: &[u8]| {
             let lists: Vec<_> = CertificateRevocationListDer::pem_slice_iter(lists)
                 .collect::<Result<_, _>>()
-                .map_err(|error| format!("holds what is no list of revoked ones: {error}"))?;
+                .map_err(|error| {
+                    format!("holds what is no list of revoked ones: {}", shown(&error))
+                })?;
             match lists.is_empty() {
                 true => Err("holds no list of revoked certificates in PEM".to_owned()),
                 false => Ok(lists),
@@ -97,7 +101,8 @@ impl ClientAuth {
         let mut store = RootCertStore::empty();
         for root in &roots {
             let added = store.add(root.clone());
-            added.map_err(|error| ClientFault::of_roots(format!("cannot be used: {error}")))?;
+            let why = "holds a certificate that is cut off or damaged";
+            added.map_err(|_| ClientFault::of_roots(why.to_owned()))?;
         }
         let provider = Arc::new(default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider)
@@ -108,8 +113,9 @@ impl ClientAuth {
             true => verifier,
             false => verifier.allow_unauthenticated(),
         };
-        let unusable = |error| ClientFault::of_lists(format!("cannot be used: {error}"));
-        let verifier = verifier.build().map_err(unusable)?;
+        let verifier = verifier.build();
+        let verifier = verifier.map_err(|error| ClientFault::of_lists(unusable(&error)))?;
+        let verifier = Arc::new(Signers(verifier));
         Ok(ClientAuth { roots, lists, is_required, number: 0, verifier })
     }
 
@@ -127,7 +133,35 @@ impl ClientAuth {
     /// The first second, since 1970, in which one of the lists is over: clients whose certificates
     /// are looked up in it are refused from then on. None without lists.
     pub fn lists_end_s(&self) -> Option<u64> {
-        self.lists.iter().filter_map(|list| list_of(list)?.next_update_s).min()
+        self.lists.iter().filter_map(|list| List::parse(list)?.next_update_s).min()
+    }
+
+    /// The same with those lists of another in the place of its own that are newer, and the issuers
+    /// of the lists whose places they take: what was revoked once stays so.
+    ///
+    /// # Errors
+    /// As [`ClientAuth::from_pem`].
+    pub fn with_newer_lists_of(
+        self,
+        other: &ClientAuth,
+    ) -> Result<(ClientAuth, Vec<String>), ClientFault> {
+        let (mut lists, mut replaced) = (self.lists.clone(), Vec::new());
+        for list in &mut lists {
+            let Some(own) = List::parse(list) else { continue };
+            let is_newer = |one: &&CertificateRevocationListDer<'static>| {
+                List::parse(one).is_some_and(|one| own.is_older_than(&one))
+            };
+            if let Some(newer) = other.lists.iter().find(is_newer) {
+                replaced.push(own.issuer);
+                *list = newer.clone();
+            }
+        }
+        if replaced.is_empty() {
+            return Ok((self, replaced));
+        }
+        let number = self.number;
+        let merged = ClientAuth::from_der(self.roots, lists, self.is_required)?;
+        Ok((merged.numbered(number), replaced))
     }
 
     /// The certificates among the authorities that are of none (RFC 5280, section 4.2.1.9), and
@@ -141,26 +175,9 @@ impl ClientAuth {
     pub fn lists_of_others(&self) -> Vec<String> {
         let known: Vec<Certificate> =
             self.roots.iter().filter_map(|root| Certificate::parse(root)).collect();
-        let issuers = self.lists.iter().filter_map(|list| Some(list_of(list)?.issuer));
+        let issuers = self.lists.iter().filter_map(|list| Some(List::parse(list)?.issuer));
         issuers.filter(|issuer| known.iter().all(|one| one.subject != *issuer)).collect()
     }
-}
-
-/// What a list of revoked certificates says of itself (RFC 5280, section 5.1).
-struct List {
-    issuer: String,
-    /// When it is to be replaced, in seconds since 1970, if it says so.
-    next_update_s: Option<u64>,
-}
-
-fn list_of(der: &[u8]) -> Option<List> {
-    let mut fields = Reader::new(der).enter(SEQUENCE)?.enter(SEQUENCE)?;
-    // The version, without which it is the first, and how it is signed.
-    fields.take(INTEGER);
-    fields.take(SEQUENCE)?;
-    let issuer = name(fields.enter(SEQUENCE)?)?;
-    time(&mut fields)?;
-    Some(List { issuer, next_update_s: time(&mut fields) })
 }
 
 #[cfg(test)]
@@ -186,10 +203,14 @@ mod tests {
     }
 
     fn list(issuer: &Issuer<'static, KeyPair>, year: i32) -> String {
+        numbered(issuer, year, 1)
+    }
+
+    fn numbered(issuer: &Issuer<'static, KeyPair>, year: i32, number: u64) -> String {
         let params = CertificateRevocationListParams {
             this_update: date_time_ymd(2020, 1, 1),
             next_update: date_time_ymd(year, 1, 1),
-            crl_number: 1_u64.into(),
+            crl_number: number.into(),
             issuing_distribution_point: None,
             revoked_certs: Vec::new(),
             key_identifier_method: KeyIdMethod::Sha256,
@@ -212,7 +233,11 @@ mod tests {
             assert!(is_of_lists && why.contains("no list"), "{why}");
         }
         let cut = list.replace("-----BEGIN X509 CRL-----\nMI", "-----BEGIN X509 CRL-----\nMA");
-        assert!(read(&roots, Some(cut.as_bytes())).unwrap_err().0);
+        let cut = read(&roots, Some(cut.as_bytes())).unwrap_err();
+        assert_eq!(cut, (true, "holds a list that is cut off or damaged".to_owned()));
+        let unended = list.replace("-----END", "");
+        let (_, why) = read(&roots, Some(unended.as_bytes())).unwrap_err();
+        assert!(why.ends_with("a BEGIN line has no END line"), "{why}");
         for roots in ["", &list] {
             let (is_of_lists, why) = read(roots, Some(list.as_bytes())).unwrap_err();
             assert!(!is_of_lists && why.contains("no certificate"), "{why}");
@@ -240,6 +265,31 @@ mod tests {
         let optional = ClientAuth::from_pem(authority.pem().as_bytes(), None, false).unwrap();
         assert_eq!(one.clone(), one);
         assert!(one.clone().numbered(1) != one && optional != one);
+    }
+
+    #[test]
+    fn a_list_of_the_same_authority_gives_way_to_a_newer_one() {
+        let (authority, issuer) = named("one");
+        let (_, other) = named("two");
+        let read = |lists: String| {
+            let auth =
+                ClientAuth::from_pem(authority.pem().as_bytes(), Some(lists.as_bytes()), true);
+            auth.unwrap().numbered(3)
+        };
+        // 256 is more than 9, although its first byte is less.
+        let (old, new) = (numbered(&issuer, 2031, 9), numbered(&issuer, 2030, 256));
+        let (beside, later) = (numbered(&other, 2030, 5), numbered(&other, 2030, 6));
+        let in_use = read(new.clone() + &beside);
+        let merged = |lists: String| read(lists).with_newer_lists_of(&in_use).unwrap();
+        let (auth, replaced) = merged(old + &later);
+        assert_eq!(replaced, ["CN=one"]);
+        assert!(auth == read(new.clone() + &later));
+        for lists in
+            [new + &beside, numbered(&issuer, 2030, 257), numbered(&named("one").1, 2030, 1)]
+        {
+            let (auth, replaced) = merged(lists.clone());
+            assert!(auth == read(lists) && replaced.is_empty(), "{replaced:?}");
+        }
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Fault {
 }
 
 /// What is wrong with a text in PEM, for its owner: the library shows the bytes of a label.
-fn shown(error: &pem::Error) -> String {
+pub(crate) fn shown(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { .. } => "a BEGIN line has no END line".to_owned(),
         pem::Error::IllegalSectionStart { .. } => "a BEGIN line is broken".to_owned(),

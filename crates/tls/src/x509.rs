@@ -8,12 +8,16 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
 use crate::der::{
-    BOOLEAN, GENERALIZED_TIME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, Reader, SEQUENCE, SET,
-    UTC_TIME, object_identifier, of_number,
+    BIT_STRING, BOOLEAN, GENERALIZED_TIME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, Reader,
+    SEQUENCE, SET, UTC_TIME, object_identifier, of_number,
 };
 
 /// subjectAltName, 2.5.29.17.
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
+
+/// keyUsage, 2.5.29.15, and its first bit, digitalSignature (RFC 5280, section 4.2.1.3).
+const KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x0f];
+const DIGITAL_SIGNATURE: u8 = 0x80;
 
 /// basicConstraints, 2.5.29.19 (RFC 5280, section 4.2.1.9).
 const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
@@ -52,6 +56,9 @@ pub struct Certificate {
     pub authority_key: String,
     /// Whether it says that it is one of an authority.
     pub is_authority: bool,
+    /// Whether its key may sign what is no certificate: it does not say what its key is for, or
+    /// says so.
+    pub may_sign: bool,
     /// When it begins to hold, in seconds since 1970.
     pub not_before_s: u64,
     /// The last second in which it holds.
@@ -82,6 +89,7 @@ impl Certificate {
             serial,
             authority_key: String::new(),
             is_authority: false,
+            may_sign: true,
             not_before_s,
             not_after_s,
             names: Vec::new(),
@@ -110,6 +118,11 @@ impl Certificate {
                 BASIC_CONSTRAINTS => {
                     let says = value.enter(SEQUENCE)?.take(BOOLEAN);
                     self.is_authority = says.is_some_and(|says| says != [0]);
+                }
+                KEY_USAGE => {
+                    // The first byte says how many bits of the last are none.
+                    let bits = value.take(BIT_STRING)?.get(1);
+                    self.may_sign = bits.is_some_and(|bits| bits & DIGITAL_SIGNATURE != 0);
                 }
                 SUBJECT_ALT_NAME => self.read_names(value.enter(SEQUENCE)?)?,
                 AUTHORITY_KEY_IDENTIFIER => {

@@ -14,6 +14,7 @@ use super::Master;
 use super::generations::GENERATIONS_MAX;
 use crate::listening::remove_names;
 use crate::server::{Setup, bind_admin};
+use crate::tls::Tls;
 
 impl Master {
     /// Whether there is a file that the configuration was read from.
@@ -88,9 +89,9 @@ impl Master {
         // meanwhile would hold it for all their lives.
         let before = Arc::clone(&self.server.setup.settings);
         let earlier = Earlier::Other(&self.server.setup.sites);
-        let roots = self.server.setup.tls.as_ref().map(|tls| tls.roots().clone());
-        let roots = roots.unwrap_or_default();
-        let mut next = Setup::open(architecture, settings, earlier, &roots)?;
+        let kept = self.server.setup.tls.as_ref().map(Tls::kept).unwrap_or_default();
+        let mut next = Setup::open(architecture, settings, earlier, &kept)?;
+        drop(kept);
         next.keep_log_of(&self.server.setup);
         let listening = self.server.listening.rebound(&next.settings)?;
         let names = listening.names_beside(&self.server.listening);

@@ -52,6 +52,40 @@ impl Clients {
         Ok(Some(Clients { files, auth, written, watched, has_said_over: false }))
     }
 
+    /// Lets no list be older than that of a server whose place is taken; what there is to say of
+    /// those that were.
+    ///
+    /// # Errors
+    /// Which file cannot be used, and why.
+    pub(super) fn keep_newer_of(&mut self, before: &[Clients]) -> Result<Vec<String>, String> {
+        let before = before.iter().find(|before| before.files.crl == self.files.crl);
+        let Some(before) = before else { return Ok(Vec::new()) };
+        let (auth, told) = self.not_older(self.auth.clone(), &before.auth)?;
+        self.auth = auth;
+        Ok(told)
+    }
+
+    /// What the files hold, with the lists that are in use in the place of older ones; what there
+    /// is to say of those.
+    fn not_older(
+        &self,
+        read: ClientAuth,
+        in_use: &ClientAuth,
+    ) -> Result<(ClientAuth, Vec<String>), String> {
+        let crl = shown(&self.files.crl);
+        let merged = read.with_newer_lists_of(in_use);
+        let (auth, older) =
+            merged.map_err(|fault| format!("{}{crl} {}", self.written[1], fault.why))?;
+        let told = older.into_iter().map(|issuer| {
+            format!(
+                "{}{crl} holds a list of {issuer} that is older than the one in use, which stays \
+                 until the server is started again",
+                self.written[1]
+            )
+        });
+        Ok((auth, told.collect()))
+    }
+
     /// What the operator should know of authorities that issue nothing, and of lists of others.
     pub(super) fn notes(&self) -> Vec<String> {
         let [ca, crl] = [&self.files.ca, &self.files.crl].map(shown);
@@ -87,26 +121,29 @@ impl Clients {
             Look::Same => return None,
             Look::Gone(number, why) => format!("{}{why}", self.written[number]),
             Look::Changed => match self.next(at.s) {
-                Ok(next) => {
+                Ok((next, older)) if older.is_empty() || next != self.auth => {
                     self.auth = next;
                     self.has_said_over = false;
                     self.watched.succeeded();
-                    return Some(Ok(self.notes()));
+                    return Some(Ok([self.notes(), older].concat()));
                 }
+                Ok((_, older)) => older.join("; "),
                 Err(why) => why,
             },
         };
         self.watched.say(format!("what clients are let in by stays: {why}")).map(Err)
     }
 
-    /// What the files hold now, unless a list of it is over and none in use is.
-    fn next(&self, now_s: u64) -> Result<ClientAuth, String> {
+    /// What the files hold now, unless a list of it is over and none in use is; and what there is
+    /// to say of lists that are older than those in use.
+    fn next(&self, now_s: u64) -> Result<(ClientAuth, Vec<String>), String> {
         let ca = self.files.ca.as_deref().unwrap_or(Path::new(""));
-        let next = read(ca, &self.files, &self.written)?;
+        let next = read(ca, &self.files, &self.written)?.numbered(self.auth.number());
+        let (next, older) = self.not_older(next, &self.auth)?;
         let is_worse = next.lists_end_s() < self.auth.lists_end_s();
         match self.over(&next, now_s).filter(|_| is_worse) {
             Some(why) => Err(why),
-            None => Ok(next.numbered(self.auth.number())),
+            None => Ok((next, older)),
         }
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use flyball_testkit::{Launch, Refused, Server, binary};
 use rcgen::{
@@ -88,8 +88,13 @@ impl Authority {
     }
 
     /// Puts a list into a file that revokes the certificates of these numbers, and is to be
-    /// replaced when this year begins.
+    /// replaced when this year begins. Its own number is 1.
     pub(crate) fn revoke(&self, file: &str, numbers: &[u64], year: i32) {
+        self.revoke_by(1, file, numbers, year);
+    }
+
+    /// The same by a list of this number.
+    pub(crate) fn revoke_by(&self, number: u64, file: &str, numbers: &[u64], year: i32) {
         let revoked = numbers.iter().map(|number| RevokedCertParams {
             serial_number: (*number).into(),
             revocation_time: date_time_ymd(2020, 1, 1),
@@ -99,7 +104,7 @@ impl Authority {
         let params = CertificateRevocationListParams {
             this_update: date_time_ymd(2020, 1, 1),
             next_update: date_time_ymd(year, 1, 1),
-            crl_number: 1.into(),
+            crl_number: number.into(),
             issuing_distribution_point: None,
             revoked_certs: revoked.collect(),
             key_identifier_method: KeyIdMethod::Sha256,
@@ -174,7 +179,18 @@ impl Authority {
 
     /// What `openssl s_client` prints of a request to `host`.
     pub(crate) fn openssl(&self, server: &Server, host: &str, more: &[&str]) -> String {
-        let child = Command::new("openssl")
+        let child = self.begin_openssl(server, host, more);
+        let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        // It may have ended already.
+        let _ = child.stdin.as_ref().unwrap().write_all(request.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        String::from_utf8_lossy(&output.stdout).into_owned() + &errors
+    }
+
+    /// An `openssl s_client` that has been sent nothing yet.
+    pub(crate) fn begin_openssl(&self, server: &Server, host: &str, more: &[&str]) -> Child {
+        Command::new("openssl")
             .args(["s_client", "-ign_eof", "-servername", host, "-connect"])
             .arg(server.secure().to_string())
             .args(more)
@@ -182,12 +198,6 @@ impl Authority {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .expect("openssl is there");
-        let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-        // It may have ended already.
-        let _ = child.stdin.as_ref().unwrap().write_all(request.as_bytes());
-        let output = child.wait_with_output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        String::from_utf8_lossy(&output.stdout).into_owned() + &errors
+            .expect("openssl is there")
     }
 }

@@ -92,6 +92,9 @@ fn a_list_of_revoked_clients_that_holds_none_is_refused_at_the_start() {
         let why = "crl.pem holds no list of revoked certificates in PEM";
         assert!(refused.contains(why) && refused.contains("tls.client-crl: "), "{refused}");
     }
+    authority.write("crl.pem", &list.replace("CRL-----\nMI", "CRL-----\nMA"), 0o644);
+    let refused = authority.launch(&site(&authority)).expect_err("a broken list").errors;
+    assert!(refused.contains("crl.pem holds a list that is cut off or damaged\n"), "{refused}");
     authority.write("crl.pem", &list, 0o644);
     let server = authority.start(&site(&authority));
     assert!(!lets_in(&authority, &server), "{}", server.errors());
@@ -109,6 +112,54 @@ fn a_list_that_is_over_lets_no_client_in_and_is_told_at_the_start() {
     authority.revoke("crl.pem", &[], 4000);
     server.reload();
     assert!(lets_in(&authority, &server), "{}", server.errors());
+    server.assert_sound();
+}
+
+#[test]
+fn a_list_that_is_older_than_the_one_in_use_lets_no_client_in_again() {
+    let authority = authority();
+    authority.revoke_by(7, "crl.pem", &[NUMBER], 4000);
+    let config = format!("[tls]\nwatch = \"100ms\"\n{}", site(&authority));
+    let server = authority.start(&config);
+    assert!(!lets_in(&authority, &server));
+    let older = "crl.pem holds a list of CN=the authority of a test that is older than the one in \
+                 use, which stays";
+    let told = |times: usize| {
+        let all = || server.errors().matches(older).count();
+        assert!(until(AT_MOST, || (all() >= times).then_some(())).is_some(), "{times}");
+        assert_eq!(all(), times, "{}", server.errors());
+    };
+    authority.revoke_by(6, "crl.pem", &[], 4000);
+    told(1);
+    assert!(!lets_in(&authority, &server), "{}", server.errors());
+    server.reload();
+    told(2);
+    assert!(!lets_in(&authority, &server), "{}", server.errors());
+    authority.revoke_by(8, "crl.pem", &[], 4000);
+    let is_let_in = || lets_in(&authority, &server).then_some(());
+    assert!(until(AT_MOST, is_let_in).is_some(), "{}", server.errors());
+    told(2);
+    server.assert_sound();
+}
+
+/// `openssl verify -purpose sslclient` refuses it as well.
+#[test]
+fn a_client_whose_key_is_not_for_signatures_is_refused() {
+    use rcgen::KeyUsagePurpose::{DigitalSignature, KeyAgreement, KeyEncipherment};
+    let authority = authority();
+    let ca = authority.path("ca.pem");
+    let lines = format!("tls.client-ca = {ca:?}");
+    let server = authority.start(&authority.site("\"a.test\"", "a.pem", &lines));
+    for (usages, is_let_in) in [
+        (vec![], true),
+        (vec![DigitalSignature], true),
+        (vec![DigitalSignature, KeyEncipherment], true),
+        (vec![KeyEncipherment], false),
+        (vec![KeyAgreement], false),
+    ] {
+        authority.issue_by("client.pem", &["someone"], |params| params.key_usages = usages.clone());
+        assert_eq!(lets_in(&authority, &server), is_let_in, "{usages:?}");
+    }
     server.assert_sound();
 }
 
