@@ -16,6 +16,9 @@ use super::watched::{Look, Moment, Watched};
 /// Fewest bytes of a file that keys of tickets come from.
 const TICKET_BYTES_MIN: usize = 32;
 
+/// Most bytes of a part that such a file may not be a repetition of.
+const TICKET_PART_BYTES_MAX: usize = 64;
+
 /// How long a root of tickets is used, in seconds.
 const ROOT_S: u64 = 7 * 86_400;
 
@@ -152,6 +155,13 @@ impl RootFile {
             ..TICKET_BYTES_MIN => {
                 Err(self.blame(&format!("holds less than {TICKET_BYTES_MIN} bytes")))
             }
+            _ if repeats(file.bytes.trim_ascii_end()) => {
+                let why = format!(
+                    "holds the same bytes again and again, which keep nothing secret: write random \
+                     ones, such as by head -c {TICKET_BYTES_MIN} /dev/urandom"
+                );
+                Err(self.blame(&why))
+            }
             _ => Ok(file),
         }
     }
@@ -183,9 +193,27 @@ impl RootFile {
     }
 }
 
+/// Whether bytes are one byte or one part again and again, or two equal halves.
+fn repeats(bytes: &[u8]) -> bool {
+    let half = bytes.len() / 2;
+    let lens = (1..=half.min(TICKET_PART_BYTES_MAX)).chain([half.max(1)]);
+    lens.into_iter().any(|len| bytes.chunks(len).all(|part| bytes.starts_with(part)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_repeats_itself_is_no_secret() {
+        let random: Vec<u8> = (0..80_u8).map(|at| at.wrapping_mul(167)).collect();
+        let twice = [&random[..], &random].concat();
+        let part = &twice[..72];
+        for bytes in [&[0; 64][..], &[b'a'; 33], b"abc".repeat(30).as_slice(), &twice, &[7]] {
+            assert!(repeats(bytes), "{bytes:?}");
+        }
+        assert!(!repeats(&random) && !repeats(part) && !repeats(&random[..TICKET_BYTES_MIN]));
+    }
 
     #[test]
     fn a_root_is_replaced_every_week_and_the_one_before_is_kept_for_two_days() {
