@@ -203,7 +203,8 @@ pub(super) fn is_path(text: &str) -> bool {
     // White space at the end, which is a slip, with `%20`.
     let plain = text.starts_with('/')
         && !text.contains(['?', '#', '*'])
-        && !text.ends_with(char::is_whitespace);
+        && !text.ends_with(char::is_whitespace)
+        && routes::slip_in_path(text).is_none();
     plain && path::map(text.as_bytes(), true, &mut Vec::new()).is_ok()
 }
 

@@ -95,13 +95,14 @@ pub(super) fn no_acme(site: &SiteSettings, settings: &Settings) -> Option<String
     })
 }
 
-/// Why the authority of this machine cannot vouch for the hosts of a site.
-pub(super) fn not_internal(site: &SiteSettings) -> Option<String> {
+/// The first host of a site for which the authority of this machine cannot vouch, and why.
+pub(super) fn not_internal(site: &SiteSettings) -> Option<(&String, String)> {
     let host = site.hosts.iter().find(|host| !(is_internal(host) || *host == "*"))?;
-    Some(format!(
+    let why = format!(
         "the authority of this machine vouches for localhost and private addresses alone, and \
          {host} is none"
-    ))
+    );
+    Some((host, why))
 }
 
 /// Has the answers of a site over TLS tell browsers to come by https alone, if it has a certificate
@@ -137,7 +138,7 @@ pub(super) fn faults(
                 .to_owned()
         }
         CertificateSource::Acme => no_acme(site, settings)?,
-        CertificateSource::Internal => not_internal(site)?,
+        CertificateSource::Internal => not_internal(site)?.1,
         CertificateSource::Auto if speaks_tls && site.tls.certificates.is_empty() => {
             missing(site, settings)
         }

@@ -1,10 +1,13 @@
 //! Why each setting is as it is: where it was written, what was derived, and what was cut.
 
+use std::path::Path;
+
 use flyball_server::explain::{Effect, Kind};
 
+use super::address;
 use super::error::Origin;
 use super::expand::process_environment;
-use super::listeners::LISTENERS;
+use super::listeners::{LISTENERS, OF_SOCKETS};
 use super::moved;
 use super::raw::Raw;
 use super::server::SETTINGS;
@@ -68,7 +71,7 @@ pub fn explain(typed: &Typed, effects: &[Effect], keys: &[String]) -> Result<Vec
     groups.extend(typed.listeners.iter().map(|listener| Group {
         name: LISTENERS.key.into(),
         origin: listener.origin.clone(),
-        settings: settings(LISTENERS.settings, &listener.values, &[]),
+        settings: of_listener(&listener.values),
     }));
     if let Some(directory) = directory(typed) {
         groups.push(directory);
@@ -94,6 +97,17 @@ pub fn explain(typed: &Typed, effects: &[Effect], keys: &[String]) -> Result<Vec
     }
     groups.retain(|group| !group.settings.is_empty());
     Ok(groups)
+}
+
+/// What is said of one address: of a socket in the file system more than of another.
+fn of_listener(written: &[Written]) -> Vec<Explained> {
+    let mut own = settings(LISTENERS.settings, written, &[]);
+    let is_in_files = own.iter().any(|setting| {
+        let at = address::listen(&setting.value, Path::new(""));
+        setting.key == "address" && at.is_some_and(|at| at.address.unix().is_some())
+    });
+    own.retain(|setting| is_in_files || !OF_SOCKETS.contains(&setting.key));
+    own
 }
 
 /// What a site does not say itself, and has from a setting of the server of the same key.
@@ -245,7 +259,6 @@ fn check(asked: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     fn group(text: &str, keys: &[&str]) -> Vec<Group> {
         let typed = super::super::parse(Path::new("a.toml").into(), text).unwrap();
@@ -282,6 +295,18 @@ mod tests {
         );
         assert_eq!(told(1, CLIENT_CA), ("off".into(), line(9), String::new()));
         assert!(told(1, OF_CLIENTS[0]).2.contains("without tls.client-ca"));
+    }
+
+    #[test]
+    fn mode_and_group_are_told_of_sockets_in_the_file_system_alone() {
+        let text = "[[listener]]\naddress = \"https://127.0.0.1:8443\"\n\n\
+                    [[listener]]\naddress = \"http://unix:/run/a.sock\"\nmode = \"0600\"\n";
+        let groups = group(text, &["listener"]);
+        let keys = |at: usize| -> Vec<&str> {
+            groups[at].settings.iter().map(|setting| setting.key).collect()
+        };
+        assert_eq!(keys(0), ["address", "tls", "hosts"]);
+        assert_eq!(keys(1), ["address", "tls", "hosts", "mode", "group"]);
     }
 
     #[test]

@@ -286,6 +286,11 @@ impl<T> Kind<T> {
                 entries.iter().find(wrong_entry).map(|(name, value)| format!("{name:?} = {value}"))
             }
             (Kind::LogFormat { .. }, raw) => raw.text().and_then(unknown_field),
+            (Kind::Text { .. }, raw) => raw.text().and_then(slip),
+            (Kind::Texts { .. }, raw) => {
+                let item = raw.items().iter().find(|item| wrong(item)).cloned();
+                item.map(|item| item.text().and_then(slip).unwrap_or_else(|| item.to_string()))
+            }
             _ => raw.items().iter().find(|item| wrong(item)).map(Raw::to_string),
         }
         .unwrap_or_else(|| raw.to_string())
@@ -389,6 +394,12 @@ fn addresses(raw: &Raw, base: &Path) -> Option<Vec<Listen>> {
 fn address_of(item: &Raw, base: &Path) -> Option<Listen> {
     let Schemed { tls, address } = address::listen(item.number()?, base)?;
     Some(Listen { tls: tls.unwrap_or(false), ..address.into() })
+}
+
+/// A text with what is wrong in it as a path that is hardly meant.
+fn slip(text: &str) -> Option<String> {
+    let why = text.contains('/').then(|| routes::slip_in_path(text)).flatten()?;
+    Some(format!("{text:?}, which {why}"))
 }
 
 /// The field of a format that there is none of.

@@ -4,7 +4,8 @@
 use flyball_arch::{Listen, Settings};
 use flyball_site::SiteSettings;
 use flyball_site::hosts::Hosts;
-use flyball_sys::net::Endpoint;
+use flyball_sys::net::{Address, Endpoint};
+use flyball_sys::process;
 
 use super::address::Schemed;
 use super::error::{Origin, SettingError};
@@ -16,6 +17,9 @@ use super::text::{is_host, is_token};
 
 /// The key of addresses in short.
 pub(super) const LISTEN: &str = "listen";
+
+/// What only a Unix-domain socket has.
+pub(super) const OF_SOCKETS: [&str; 2] = ["mode", "group"];
 
 /// The key of the group of a socket, as what it lacks is told.
 const GROUP: &str = "listener.group";
@@ -173,7 +177,7 @@ impl Listener {
         origins: &Origins,
     ) -> Result<Option<Listen>, SettingError> {
         let Some(Schemed { tls, address }) = self.at.clone() else { return Ok(None) };
-        let guards = ["mode", "group"].into_iter().find_map(|key| Some((key, origins.get(key)?)));
+        let guards = OF_SOCKETS.into_iter().find_map(|key| Some((key, origins.get(key)?)));
         if let (Some((key, origin)), Endpoint::Tcp(_)) = (guards, &address) {
             return Err(SettingError {
                 key: format!("listener.{key}"),
@@ -210,9 +214,23 @@ pub(super) fn faults(
     let all: Vec<(&Endpoint, &Place)> =
         settings.listen.iter().map(|listen| &listen.address).zip(places).collect();
     let is_any = |endpoint: &Endpoint| endpoint.tcp().is_some_and(|address| address.port() == 0);
+    let mut shares_ports = None;
     for (at, (address, place)) in all.iter().enumerate() {
         let known = all[..at].iter().find(|(known, _)| known == address && !is_any(address));
-        let Some((_, first)) = known else { continue };
+        let Some((_, first)) = known else {
+            let other = all[..at].iter().find(|(known, _)| overlap(known, address));
+            if let Some((known, first)) = other
+                && !*shares_ports.get_or_insert_with(|| do_share_ports(settings))
+            {
+                let why = format!(
+                    "{address} overlaps with {known} of `{}`: {} has one socket for each, and only \
+                     one can have the port",
+                    first.key, settings.arch
+                );
+                faults.push(place.error(address, why));
+            }
+            continue;
+        };
         let why = match first.key == LISTEN && place.key == LISTEN {
             true => format!("{address} is listed twice"),
             false => {
@@ -222,14 +240,36 @@ pub(super) fn faults(
         faults.push(place.error(address, why));
     }
     if let Some(admin) = settings.admin.as_ref().filter(|admin| !is_any(admin))
-        && let Some((_, place)) = all.iter().find(|(address, _)| *address == admin)
+        && let Some((address, place)) =
+            all.iter().find(|(address, _)| *address == admin || overlap(address, admin))
     {
         let origin = origins.get("admin").cloned().unwrap_or(Origin::Default);
-        let why = format!("{admin} is an address of `{}` too", place.key);
+        let why = match *address == admin {
+            true => format!("{admin} is an address of `{}` too", place.key),
+            false => format!("{admin} and {address} of `{}` overlap", place.key),
+        };
         let (key, value) = ("admin".to_owned(), Some(admin.to_string()));
         faults.push(SettingError { key, value, why, origin });
     }
     faults
+}
+
+/// Whether one of two addresses is all interfaces, the other among them, at the same port. `[::]`
+/// is those of IPv4 too.
+fn overlap(one: &Endpoint, other: &Endpoint) -> bool {
+    let (Some(one), Some(other)) = (one.tcp(), other.tcp()) else { return false };
+    let covers =
+        |all: Address, one: Address| all.ip().is_unspecified() && (all.is_ipv6() || one.is_ipv4());
+    one.port() == other.port() && one.port() != 0 && (covers(one, other) || covers(other, one))
+}
+
+/// Whether each address has several sockets, which share its port (SO_REUSEPORT), so that others
+/// may overlap with it. Blocks on the kernel's file systems.
+fn do_share_ports(settings: &Settings) -> bool {
+    let mut settings = settings.clone();
+    settings.cpus.get_or_insert_with(process::cpu_allowance);
+    // An architecture that is none is told elsewhere.
+    flyball_arch::find(&settings.arch).is_none_or(|arch| arch.sockets_wanted(&settings) > 1)
 }
 
 /// Sites by host, with what listeners serve of them.

@@ -167,8 +167,9 @@ pub(super) const TABLES: &[Table<SiteSettings>] = &[
         key: "return",
         doc: "Paths that are answered with a fixed status",
         more: "Asked before anything is looked for, before redirects, modules and backends, and of \
-               the URL of whatever a rewrite, an index, a fallback or the like leads to. The first \
-               table that fits counts. Uploads are no scripts with `return = [{ match = \
+               the URL of whatever a rewrite, an index, a fallback or the like leads to, and of a \
+               directory that is asked for without its slash. The first table that fits counts. \
+               Uploads are no scripts with `return = [{ match = \
                '~^/uploads/.*\\.php$' }]`.",
         begin: |s| s.routes.returns.push(ReturnSettings::default()),
         settings: RETURN,

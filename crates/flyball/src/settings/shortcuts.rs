@@ -25,6 +25,9 @@ const PORTS: [(u16, bool); 2] = [(80, false), (443, true)];
 const HTTPS: &str = "https";
 const DOMAIN: &str = "domain";
 
+/// The key of names that a site answers to which only this machine reaches.
+const ADMIN_HOSTS: &str = "admin-hosts";
+
 /// Where it is listened if no address is given, and what is spoken there.
 pub(super) fn listen(typed: &Typed, settings: &mut Settings) {
     if typed.is_https {
@@ -98,7 +101,10 @@ pub(super) fn faults(typed: &Typed, settings: &Settings, site: &SiteSettings) ->
     }
     let why = match site.tls.source {
         CertificateSource::Acme => certificates::no_acme(site, settings),
-        CertificateSource::Internal => certificates::not_internal(site),
+        CertificateSource::Internal => {
+            faults.extend(not_internal(typed, site));
+            None
+        }
         _ => Some(match certificates::not_public(site, settings) {
             Some(why) => format!("{why}; --set acme.directory=URL names one of your own"),
             None => "some hosts are public and others are not; serve them apart".to_owned(),
@@ -116,4 +122,17 @@ pub(super) fn faults(typed: &Typed, settings: &Settings, site: &SiteSettings) ->
         faults.push(fault(name, None, why));
     }
     faults
+}
+
+/// That the authority of this machine cannot vouch for a host of `--https`, which is a name of
+/// `admin-hosts` if one was given.
+fn not_internal(typed: &Typed, site: &SiteSettings) -> Option<SettingError> {
+    let (host, why) = certificates::not_internal(site)?;
+    let written = typed.values.iter().rfind(|written| written.key == ADMIN_HOSTS);
+    let (key, origin) = match written {
+        Some(written) => (ADMIN_HOSTS, written.origin.clone()),
+        None => (HTTPS, Origin::Flag(HTTPS)),
+    };
+    let why = format!("--{HTTPS} serves these hosts too: {why}");
+    Some(SettingError { key: key.into(), value: Some(host.clone()), why, origin })
 }

@@ -3,6 +3,7 @@
 use std::net::Ipv6Addr;
 
 use flyball_site::hosts::HOST_BYTES_MAX;
+use flyball_site::routes::slip_in_path;
 
 /// Units of a size, the largest binary one first so that a size is shown in the fewest digits.
 const SIZE_UNITS: [(&str, u64); 10] = [
@@ -85,6 +86,7 @@ pub(super) fn is_file_name(text: &str) -> bool {
 pub(super) fn is_url_path(text: &str) -> bool {
     text.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_file_name))
         && text.bytes().all(|b| b.is_ascii_graphic() && !b"?#%*".contains(&b))
+        && slip_in_path(text).is_none()
 }
 
 /// A host that a site can answer to: a name, `*.` and a name, an IPv4 or bracketed IPv6 address,

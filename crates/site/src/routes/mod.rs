@@ -20,6 +20,7 @@ mod returns;
 mod rewrites;
 mod settings;
 mod site_routes;
+mod slips;
 mod table;
 mod target;
 mod users;
@@ -43,3 +44,4 @@ pub use settings::{
 };
 pub use site_routes::user_directories;
 pub(crate) use site_routes::{Asked, Place, Route, SiteRoutes, canonical};
+pub use slips::slip_in_path;

@@ -11,6 +11,7 @@ use regex::{Regex, RegexBuilder};
 use crate::path::{self, Mapped};
 
 use super::paths::readings;
+use super::slips::{slip_in_path, unseen};
 
 mod reach;
 
@@ -55,6 +56,9 @@ impl Pattern {
         }
         if path.trim() != path {
             return Err("a pattern ends with white space; write it as %20 if it is meant".into());
+        }
+        if let Some(why) = slip_in_path(path) {
+            return Err(format!("{path:?} {why}"));
         }
         let path = canonical(path.as_bytes())
             .ok_or_else(|| format!("{path} is not a path that can be asked for"))?;
@@ -192,6 +196,11 @@ fn fits_no_path(expression: &str) -> Option<String> {
             &escape[1..]
         ));
     }
+    if let Some(why) = unseen(expression) {
+        return Some(format!(
+            "the expression {why}; write \\x{{..}} with its number if it is meant"
+        ));
+    }
     if expression.trim() != expression {
         return Some("an expression has white space around it; write [ ] if it is meant".into());
     }
@@ -316,6 +325,12 @@ mod tests {
             let why = Pattern::parse(text).unwrap_err();
             assert!(why.contains("fits no path: paths are compared decoded"), "{text}: {why}");
         }
+        for text in ["/a\u{200b}", "~^/a\u{ad}b", "~\u{feff}^/a", "/a\u{2060}/*"] {
+            let why = Pattern::parse(text).unwrap_err();
+            assert!(why.contains("cannot be seen"), "{text:?}: {why}");
+        }
+        assert!(Pattern::parse("/a,/b").unwrap_err().contains("looks like a list"));
+        assert!(Pattern::parse(r"~^/a{1,2},/b\x{200b}").is_ok());
         for text in ["~^secret/", "~^//secret", "~/a//b", "~ ^/a", "~/a$ ", "/a ", "/a *"] {
             assert!(Pattern::parse(text).is_err(), "{text}");
         }

@@ -160,7 +160,13 @@ fn what_cannot_be_served_in_one_line_is_told() {
         (["--domain=*.a.test"], "dns-01"),
         (["--domain=a.example.org"], "speaks TLS"),
         (["--domain=printer.local"], "acme.directory=URL names one of your own"),
+        (
+            ["--https --set=admin-hosts=box.test"],
+            "--set admin-hosts: --https serves these hosts too: the authority of this machine \
+             vouches for localhost and private addresses alone, and box.test is none",
+        ),
     ] {
+        let arguments = arguments.into_iter().flat_map(|line| line.split(' '));
         let launch = Launch::arguments(std::iter::once(root.as_str()).chain(arguments));
         let refused = launch.in_state(site.path()).start().expect_err(why);
         assert!(refused.errors.contains(why), "{}", refused.errors);

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use flyball_testkit::{Launch, binary};
 
-use crate::settings::file::{SITE, line_errors, settings, told_of_a_site};
+use crate::settings::file::{SITE, errors, line_errors, settings, told_of_a_site};
 
 /// Each of these lines, above a site that is right, has this one error.
 #[track_caller]
@@ -144,6 +144,61 @@ fn what_settings_need_of_the_machine_must_be_there() {
     told(&table);
     // What is made when the server starts is looked at then.
     accepted(&["access-log = \"/run/no-such/a\"", "pin-cpus = [60000]"]);
+}
+
+#[test]
+fn addresses_that_overlap_are_told_where_a_port_is_listened_on_once() {
+    let (one, two) = ("127.0.0.1:8080", "[::]:8080");
+    let why = |arch: &str| {
+        format!(
+            "1: listen: {two} overlaps with {one} of `listen`: {arch} has one socket for each, \
+             and only one can have the port"
+        )
+    };
+    let lines = |arch: &str| format!("listen = [\"{one}\", \":8080\"]\narch = \"{arch}\"");
+    told(&[
+        (&lines("sped"), &why("sped")),
+        (&format!("{}\nworkers = 1", lines("n-copy")), &why("n-copy")),
+        (&lines("symped"), &why("symped")),
+        (
+            "admin = \":8080\"\nlisten = \"127.0.0.1:8080\"",
+            "1: admin: [::]:8080 and 127.0.0.1:8080 of `listen` overlap",
+        ),
+        (
+            "listen = \":1\"\narch = \"sped\"\n[[listener]]\naddress = \"0.0.0.0:1\"",
+            "4: listener.address: 0.0.0.0:1 overlaps with [::]:1 of `listen`: sped has one socket \
+             for each, and only one can have the port",
+        ),
+    ]);
+    accepted(&[
+        &format!("{}\nworkers = 2", lines("n-copy")),
+        "listen = [\"[::1]:80\", \"0.0.0.0:80\"]\narch = \"sped\"",
+        "listen = [\"127.0.0.1:0\", \":0\"]\narch = \"sped\"",
+    ]);
+}
+
+#[test]
+fn a_path_of_a_rule_that_is_hardly_meant_is_told() {
+    let told = |table: &str, key: &str, path: &str| {
+        let lines = format!("{SITE}[[site.{table}]]\n{key} = \"{path}\"\n");
+        let errors = errors(&lines);
+        assert_eq!(errors.len(), 1, "{lines}: {errors:?}");
+        assert!(errors[0].contains(&format!(": site.{table}.{key}: ")), "{errors:?}");
+        errors[0].clone()
+    };
+    for table in ["access", "return"] {
+        for key in ["path", "match"] {
+            let why = told(table, key, "/admin\\u200b");
+            assert!(why.contains("U+200B, which cannot be seen"), "{why}");
+            let why = told(table, key, "/admin, /private");
+            assert!(why.contains("looks like a list"), "{why}");
+        }
+        let why = told(table, "match", "~^/admin\\ufeff");
+        assert!(why.contains("U+FEFF, which cannot be seen"), "{why}");
+    }
+    let alias = "[[site.alias]]\nroot = \"/srv\"\npath = \"/a,/b\"\n";
+    assert!(errors(&format!("{SITE}{alias}"))[0].contains("looks like a list"));
+    settings(&format!("{SITE}[[site.access]]\npath = \"/a,b\"\nmatch = \"none\"\n"));
 }
 
 #[test]
