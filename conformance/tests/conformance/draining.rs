@@ -130,13 +130,13 @@ pub(crate) fn what_came_before_the_end_of_drain_is_answered_after_a_standstill(m
 /// A server at two addresses, and clients that have begun when its worker is told of an end: whole
 /// hellos, or requests in the clear, and halves of them, which no process has read yet. The status
 /// that each gets when it goes on, 0 where the connection ends: as many as there were clients.
-fn all_that_has_begun(mount: &Mount, end: fn(&Server)) -> (Server, Vec<u16>) {
+fn all_that_has_begun(mount: &Mount, more: &str, end: fn(&Server)) -> (Server, Vec<u16>) {
     let scheme = if mount.is_secure() { "https://" } else { "" };
     let (other, root) = (free_address(), Site::shared().path("").display().to_string());
     let tables =
         format!("[[listener]]\naddress = \"{scheme}{other}\"\n[[site]]\nroot = \"{root}\"\n");
-    let settings = "workers = 1\ntimeout.handshake = \"5min\"\n";
-    let server = mount.start_with_sites(settings, &tables);
+    let settings = format!("workers = 1\ntimeout.handshake = \"5min\"\n{more}");
+    let server = mount.start_with_sites(&settings, &tables);
     let addresses = [server.address(), other];
     let connect = |count| (0..count).flat_map(|_| addresses).map(Client::connect);
     let mut clients: Vec<Client> = connect(ACCEPTED).collect();
@@ -166,13 +166,21 @@ fn cut(statuses: &[u16]) -> usize {
 }
 
 pub(crate) fn what_has_begun_when_the_server_stops_is_finished(mount: &Mount) {
-    let (server, statuses) = all_that_has_begun(mount, Server::terminate);
+    let (server, statuses) = all_that_has_begun(mount, "", Server::terminate);
+    assert_eq!(cut(&statuses), 0, "{statuses:?}");
+    assert_eq!(server.wait().code, Some(0));
+}
+
+/// Where no new connection is read before it is told to be readable.
+pub(crate) fn what_has_begun_unread_when_the_server_stops_is_finished(mount: &Mount) {
+    let more = "accept.eager-read = false\n";
+    let (server, statuses) = all_that_has_begun(mount, more, Server::terminate);
     assert_eq!(cut(&statuses), 0, "{statuses:?}");
     assert_eq!(server.wait().code, Some(0));
 }
 
 pub(crate) fn what_has_begun_at_a_reload_is_finished(mount: &Mount) {
-    let (server, statuses) = all_that_has_begun(mount, Server::begin_reload);
+    let (server, statuses) = all_that_has_begun(mount, "", Server::begin_reload);
     assert_eq!(cut(&statuses), 0, "{statuses:?}");
     server.assert_sound();
 }

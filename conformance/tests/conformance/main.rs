@@ -99,6 +99,7 @@ for_each_architecture! {
             what_came_before_the_end_of_drain_is_answered_after_a_standstill,
             what_has_begun_when_the_server_stops_is_finished,
             what_has_begun_at_a_reload_is_finished,
+            what_has_begun_unread_when_the_server_stops_is_finished,
         ],
     ]
     // What requests carry and answers bring, and what is refused.
@@ -224,6 +225,7 @@ for_each_architecture! {
             aliases_have_roots_of_their_own,
             what_is_not_there_falls_back_when_asked,
             no_route_leads_around_a_login,
+            a_directory_that_is_refused_is_not_told_by_its_slash,
             languages_are_negotiated_by_neighbours,
             a_neighbour_in_another_language_is_coded_too,
             newer_images_answer_where_they_are_taken,

@@ -312,6 +312,31 @@ pub(crate) fn what_is_not_there_falls_back_when_asked(mount: &Mount) {
     }
 }
 
+/// A rule for the URL of a directory answers for the same path without the slash: a redirect would
+/// tell that it is there.
+pub(crate) fn a_directory_that_is_refused_is_not_told_by_its_slash(mount: &Mount) {
+    let access = |who: &str| format!("[[site.access]]\nmatch = '~^/articles/'\nallow = [{who}]\n");
+    let returned =
+        |status: u16| format!("[[site.return]]\nmatch = '~^/articles/'\nstatus = {status}\n");
+    for (rules, status) in [
+        (returned(404), 404),
+        (returned(410), 410),
+        (returned(403), 403),
+        (access("\"192.0.2.1\""), 403),
+        (access("\"192.0.2.1\", \"127.0.0.0/8\", \"::1\""), 301),
+        ("[[site.return]]\nmatch = '~^/articles/.'\nstatus = 404\n".to_owned(), 301),
+    ] {
+        let server = start(mount, "", &rules);
+        let mut client = server.connect();
+        let answer = ask_twice(&mut client, &get("/articles"));
+        assert_eq!(answer.status(), status, "{rules}");
+        if status != 301 {
+            let of_url = ask_twice(&mut client, &get("/articles/"));
+            assert_eq!((of_url.status(), of_url.body), (status, answer.body), "{rules}");
+        }
+    }
+}
+
 pub(crate) fn no_route_leads_around_a_login(mount: &Mount) {
     let users = path("users");
     let ann = "ann:$2y$04$ViUvEMhOIe9hKRT8ricqau0EnQEXaPe7Rz9cVB8fJof.xyY.s2pPy\n";

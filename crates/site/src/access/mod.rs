@@ -25,7 +25,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use flyball_http::{Fields, Name, Request, Status};
+use flyball_http::{Fields, Name, Remote, Request, Status};
 use flyball_sys::clients::Client;
 use flyball_sys::disk::Compute;
 
@@ -205,6 +205,11 @@ impl Access {
     pub(crate) fn asks_login(&self, request: &Request<'_>, scratch: &mut Scratch) -> bool {
         let (path, _) = routes::relative_of(request.path(), &mut scratch.relative);
         self.logins.as_ref().is_some_and(|logins| logins.cover(path))
+    }
+
+    /// Whether the patterns let a client come to a URL.
+    pub(crate) fn patterns_admit(&self, url: &[u8], client: Remote) -> bool {
+        self.patterns.admit(url, client)
     }
 
     /// Who has logged in, once a request was let pass; `None` where one need not.
@@ -391,7 +396,7 @@ mod tests {
     use super::password::tests::quick_hash;
     use super::*;
     use flyball_http::scan::parse_head;
-    use flyball_http::{Head, Limits, Remote};
+    use flyball_http::{Head, Limits};
     use flyball_sys::disk::Op;
     use std::io::Write;
 

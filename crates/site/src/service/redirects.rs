@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use flyball_http::{Name, Now, Request, Status};
 
+use super::urls::Closed;
 use super::{Answer, Lookup, Service, page_body};
 use crate::caches::Target;
 use crate::plan::{Job, Origin};
@@ -33,6 +34,12 @@ impl Service {
     pub(super) fn redirect_to_slash(&mut self, site: usize, request: &Request<'_>) -> Lookup<'_> {
         if path::map(request.path(), true, &mut self.relative).is_err() {
             return self.refuse(request, Status::BAD_REQUEST);
+        }
+        let url = [b"/", &self.relative[..], b"/"].concat();
+        match self.directory_refused(site, request, &url) {
+            Some(Closed::To(refused)) => return self.turn_away(site, request, refused),
+            Some(Closed::By(status)) => return self.refuse(request, status),
+            None => {}
         }
         // Built from the normalised path, so that `//host` in a request never becomes a Location.
         self.fields.clear();

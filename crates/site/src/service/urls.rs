@@ -12,6 +12,7 @@ use flyball_http::head::TargetForm;
 use flyball_http::{Method, Now, Request, Status};
 
 use super::{Lookup, Service, Site};
+use crate::access::Refused;
 use crate::backend::{Admitted, Passage};
 use crate::caches::Target;
 use crate::plan::{Found, Job, Origin, Plan};
@@ -41,6 +42,15 @@ pub(super) enum Verdict {
     Refused(Status),
     /// A backend answers there, and no file is read.
     Backend,
+}
+
+/// Why a directory does not answer at its URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closed {
+    /// Clients such as this one may not come.
+    To(Refused),
+    /// This status answers for it.
+    By(Status),
 }
 
 impl Service {
@@ -90,6 +100,23 @@ impl Service {
             None if served.routes.hides(url) => Verdict::Refused(Status::NOT_FOUND),
             None => Verdict::Open,
         }
+    }
+
+    /// Why the URL of a directory, which ends in a slash, is refused to a client that asks for it
+    /// without one: a redirect would tell that it is there. Of all rules patterns alone tell the
+    /// two apart.
+    pub(super) fn directory_refused(
+        &self,
+        site: usize,
+        request: &Request<'_>,
+        url: &[u8],
+    ) -> Option<Closed> {
+        let Site { access, routes, .. } = &self.sites.sites[site];
+        let client = request.client();
+        if access.as_ref().is_some_and(|access| !access.patterns_admit(url, client)) {
+            return Some(Closed::To(Refused::Network));
+        }
+        routes.returns().of(url).map(Closed::By)
     }
 
     /// Whether a module answers for a URL that does not answer for the path of the request.
