@@ -26,6 +26,18 @@ macro_rules! on_architectures {
             $($(flyball_testkit::test_in_tier! { full $slow { super::$slow($name); } })+)?
         }
     };
+    (@over_tls [$($tier:ident $module:ident = $name:literal),+ $(,)?] $bodies:tt) => {
+        mod over_tls {
+            $($crate::common_programs::on_architectures!(@one_over_tls $module $name $bodies);)+
+        }
+    };
+    (@one_over_tls $module:ident $name:literal { $($body:ident),+ $(,)? }) => {
+        mod $module {
+            $(flyball_testkit::test_in_tier! { full $body {
+                super::super::$body(concat!($name, " over TLS"));
+            } })+
+        }
+    };
     ($architectures:tt $($bodies:tt)+) => {
         $crate::common_programs::on_architectures!(@each $architectures { $($bodies)+ });
     };
@@ -34,8 +46,9 @@ pub(crate) use on_architectures;
 
 /// Mounts them once for each architecture there is.
 macro_rules! on_every_architecture {
-    ($($bodies:tt)+) => {
+    (@by $way:ident $bodies:tt) => {
         $crate::common_programs::on_architectures! {
+            @$way
             [
                 full sped = "sped",
                 full symped = "symped",
@@ -51,8 +64,11 @@ macro_rules! on_every_architecture {
                 full tux = "tux",
                 fast uring = "uring",
             ]
-            $($bodies)+
+            $bodies
         }
+    };
+    ($($bodies:tt)+) => {
+        $crate::common_programs::on_every_architecture!(@by each { $($bodies)+ });
     };
 }
 pub(crate) use on_every_architecture;
@@ -60,25 +76,8 @@ pub(crate) use on_every_architecture;
 /// Mounts them once for each architecture there is, where clients speak TLS: all are in the full
 /// tier.
 macro_rules! on_every_architecture_over_tls {
-    ($($body:ident),+ $(,)?) => {
-        $crate::common_programs::on_architectures! {
-            [
-                full sped_tls = "sped over TLS",
-                full symped_tls = "symped over TLS",
-                full shared_symped_tls = "shared-symped over TLS",
-                full n_copy_tls = "n-copy over TLS",
-                full amped_tls = "amped over TLS",
-                full mp_tls = "mp over TLS",
-                full mt_tls = "mt over TLS",
-                full thread_per_connection_tls = "thread-per-connection over TLS",
-                full knot_c_tls = "knot-c over TLS",
-                full knot_a_tls = "knot-a over TLS",
-                full watpipe_tls = "watpipe over TLS",
-                full tux_tls = "tux over TLS",
-                full uring_tls = "uring over TLS",
-            ]
-            full [$($body),+]
-        }
+    ($($bodies:tt)+) => {
+        $crate::common_programs::on_every_architecture!(@by over_tls { $($bodies)+ });
     };
 }
 pub(crate) use on_every_architecture_over_tls;

@@ -17,7 +17,9 @@ use flyball_tls::{Bundle, Config};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
+use rustls::{
+    ClientConfig, ClientConnection, HandshakeKind, RootCertStore, SupportedProtocolVersion,
+};
 use tempfile::TempDir;
 
 use crate::site::{LAST, REQUEST, accepted_from, needs, perform, site};
@@ -37,12 +39,21 @@ fn peer(config: &Config) -> Peer {
     Peer { tls: Some(config.clone()), ..SocketAddr::from(([192, 0, 2, 1], 1)).into() }
 }
 
+/// A connection of a client that waits for nothing to leave.
+fn client_of(clients: &Arc<ClientConfig>) -> ClientConnection {
+    let name = "localhost".try_into().unwrap();
+    let mut client = ClientConnection::new(Arc::clone(clients), name).unwrap();
+    client.set_buffer_limit(None);
+    client
+}
+
 /// A site over TLS and a client of it, and what lies between them.
 struct Pair {
     root: TempDir,
     config: Config,
     cx: Context,
     connection: Connection,
+    clients: Arc<ClientConfig>,
     client: ClientConnection,
     /// What the client has read.
     read: Vec<u8>,
@@ -80,11 +91,18 @@ impl Pair {
         change(&config, &mut clients, own);
         let (root, mut cx) = site();
         let connection = accepted_from(peer(&config), &mut cx);
-        let name = "localhost".try_into().unwrap();
-        let mut client = ClientConnection::new(Arc::new(clients), name).unwrap();
-        client.set_buffer_limit(None);
+        let clients = Arc::new(clients);
+        let client = client_of(&clients);
         let (read, step, acknowledged, over) = (Vec::new(), usize::MAX, 0, None);
-        Pair { root, config, cx, connection, client, read, step, acknowledged, over }
+        Pair { root, config, cx, connection, clients, client, read, step, acknowledged, over }
+    }
+
+    /// The same client connects once more.
+    fn connect_again(&mut self) {
+        self.connection = accepted_from(peer(&self.config), &mut self.cx);
+        self.client = client_of(&self.clients);
+        self.read.clear();
+        self.acknowledged = 0;
     }
 
     /// What the client has to say.
@@ -257,6 +275,26 @@ fn the_last_word_of_a_handshake_is_acknowledged_where_nothing_that_is_sent_does(
         pair.talk();
         assert_eq!((pair.client.is_handshaking(), pair.acknowledged), (false, 0));
     }
+}
+
+/// Its last word is the client's then, as with TLS 1.3 (RFC 5246, section 7.3).
+#[test]
+fn the_last_word_of_a_resumed_handshake_of_tls_1_2_is_acknowledged() {
+    let mut pair = Pair::new(&TLS12);
+    pair.ask(REQUEST);
+    pair.connect_again();
+    pair.talk();
+    assert_eq!(pair.client.handshake_kind(), Some(HandshakeKind::Resumed));
+    assert_eq!((pair.client.is_handshaking(), pair.acknowledged), (false, 1));
+    for _ in 0..2 {
+        pair.ask(REQUEST);
+    }
+    assert_eq!(pair.acknowledged, 1, "for a request there is none");
+    pair.connect_again();
+    pair.ask(REQUEST);
+    assert_eq!(pair.client.handshake_kind(), Some(HandshakeKind::Resumed));
+    assert!(pair.read.ends_with(b"small"));
+    assert_eq!(pair.acknowledged, 0, "a request comes with that word");
 }
 
 #[test]

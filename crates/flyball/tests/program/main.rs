@@ -43,6 +43,7 @@ mod https {
     mod certificates;
     mod client_rules;
     mod clients;
+    mod ends;
     mod listeners;
     mod one_line;
     mod private_files;

@@ -1,8 +1,8 @@
 //! What `uring` starts on its ring for a connection and for a request, counted by the kernel: what
 //! goes on by itself is started once.
 
-use crate::common::{Launch, Server, Site, get, last_get, rest};
-use flyball_testkit::skip;
+use crate::common::{Launch, Server, Site, get, last_get, rest, secure_config};
+use flyball_testkit::{Client, skip};
 
 /// Requests, or connections.
 const ROUNDS: u32 = 50;
@@ -11,11 +11,15 @@ const ROUNDS: u32 = 50;
 const BESIDE: u32 = 8;
 
 fn start(site: &Site, settings: &[&str]) -> Option<Server> {
+    start_by(Launch::new(site, "uring"), settings)
+}
+
+fn start_by(launch: Launch, settings: &[&str]) -> Option<Server> {
     if flyball_arch::find("uring").is_none_or(|arch| arch.probe().is_err()) {
         skip("io_uring cannot be used here");
         return None;
     }
-    let launch = Launch::new(site, "uring").args(&["--workers", "1"]);
+    let launch = launch.args(&["--workers", "1"]);
     Some(settings.iter().fold(launch, |launch, setting| launch.set(setting)).start())
 }
 
@@ -70,6 +74,39 @@ fn a_kept_client_is_received_from_by_one_operation_that_goes_on() {
     let Some(all) = started_for_requests("uring.features=auto") else { return };
     let one_for_each = ROUNDS..=ROUNDS + BESIDE;
     assert!(one_for_each.contains(&all), "{all}: a send for each request");
+}
+
+/// Operations for so many handshakes of TLS 1.3 behind which nothing is asked.
+fn started_for_handshakes(features: &str) -> Option<u32> {
+    let site = Site::with(&[("small.txt", &[b'x'; 1024])]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let config = secure_config(&directory, &site);
+    let tls = ["--config", &config, "--listen", "https://127.0.0.1:0", "--listen", "127.0.0.1:0"];
+    let launch = Launch::bare::<&str>(&[]).args(&tls).args(&["--arch", "uring"]);
+    let server = start_by(launch, &[features])?;
+    // What is done once is done.
+    let mut first = server.connect_secure();
+    assert_eq!(first.ask(get("/small.txt")).body.len(), 1024);
+    let before = started(&server);
+    let connect = |_| {
+        let client = server.connect_secure();
+        // Each has said its last word, and nothing else comes along.
+        rest(server.worker());
+        client
+    };
+    let clients: Vec<Client> = (0..ROUNDS).map(connect).collect();
+    let started = started(&server) - before;
+    drop(clients);
+    Some(started)
+}
+
+/// Where a socket is in the ring's own table no call reaches it: its option is set by an operation.
+#[test]
+fn the_last_word_of_a_handshake_is_acknowledged_by_the_ring_where_it_has_the_socket() {
+    let Some(plain) = started_for_handshakes("uring.features=plain") else { return };
+    let Some(own) = started_for_handshakes("uring.features=auto") else { return };
+    let one_more = plain + ROUNDS - BESIDE..=plain + ROUNDS + BESIDE;
+    assert!(one_more.contains(&own), "{own}, and {plain} where calls do it");
 }
 
 #[test]
