@@ -375,10 +375,11 @@ impl Bound {
     fn look(&mut self, settings: &Settings) -> io::Result<()> {
         let known = self.node.take();
         self.guard(settings)?;
-        match known.filter(|known| self.node.is_some_and(|node| node != *known)) {
-            Some(_) => Err(io::Error::other(OTHER_SOCKET)),
-            None => Ok(self.node = self.node.or(known)),
+        if known.is_some_and(|known| self.node.is_some_and(|node| node != known)) {
+            return Err(io::Error::other(OTHER_SOCKET));
         }
+        self.node = self.node.or(known);
+        Ok(())
     }
 
     /// Gives the name of a Unix-domain socket its mode and group, which may be others than when it
