@@ -60,7 +60,7 @@ pub(crate) fn start(architecture: &str, more: &str) -> Option<Programs> {
 }
 
 /// The same with settings of the server before those of the programs.
-fn start_with(architecture: &str, settings: &str, more: &str) -> Option<Programs> {
+pub(crate) fn start_with(architecture: &str, settings: &str, more: &str) -> Option<Programs> {
     let files = tempfile::tempdir().unwrap();
     let programs = files.path().join("programs");
     std::fs::create_dir(&programs).unwrap();

@@ -17,6 +17,7 @@ mod given_way;
 mod house;
 mod leaving;
 mod links;
+mod logged;
 mod modules;
 mod patterns;
 mod pools;

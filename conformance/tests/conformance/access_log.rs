@@ -1,13 +1,20 @@
 //! The access log, and who the client is taken to be: the same lines whoever serves.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
 
-use flyball_testkit::{Client, Server};
+use flyball_testkit::{Client, LARGE_BYTES, Server, wait};
 use tempfile::TempDir;
 
 use crate::access::{ANN, WRONG, users};
 use crate::mount::Mount;
-use crate::requests::{get, request, with_body};
+use crate::requests::{get, get_of, request, with_body};
+
+/// How long ago a thread has read the clock at most, where the machine is busy, in milliseconds.
+const CLOCK_MS_MAX: u64 = 10_000;
+
+/// How long a client holds its answer up: more than a machine that is busy is late by.
+const HELD: Duration = Duration::from_millis(200);
 
 /// A server that writes a log, and its log.
 struct Logged {
@@ -26,6 +33,15 @@ impl Logged {
 
     fn connect(&self) -> Client {
         self.server.connect()
+    }
+
+    /// Waits for a line that begins so.
+    fn wait_for(&self, start: &str) {
+        let is_there = || {
+            let text = std::fs::read_to_string(&self.path).unwrap_or_default();
+            text.lines().any(|line| line.starts_with(start)).then_some(())
+        };
+        assert!(wait::until(wait::DEADLINE, is_there).is_some(), "no line begins with {start:?}");
     }
 
     /// Stops the server, and reads what it wrote.
@@ -82,7 +98,9 @@ pub(crate) fn every_request_has_exactly_its_line(mount: &Mount) {
     drop(client);
     let mut refused = logged.connect();
     refused.send("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
-    assert_eq!(refused.response().status(), 400);
+    let refusal = refused.response();
+    assert_eq!(refusal.status(), 400);
+    let why = refusal.body;
     drop(refused);
     let lines: Vec<String> = logged.lines().iter().map(|line| without_date(line)).collect();
     let line = |request: &str, status: u16, bytes: usize, more: &str| {
@@ -99,7 +117,7 @@ pub(crate) fn every_request_has_exactly_its_line(mount: &Mount) {
         line("GET /absent", 404, absent.body.len(), "\"-\" \"-\""),
         line("GET /hello.txt", 206, 4, "\"-\" \"-\""),
         line("POST /digest", 200, digest.body.len(), "\"-\" \"-\""),
-        "127.0.0.1 - - DATE \"-\" 400 - \"-\" \"-\"".to_owned(),
+        format!("127.0.0.1 - - DATE \"-\" 400 {} \"-\" \"-\"", why.len()),
     ];
     // Two workers may have served the two connections, and each hands over its own lines.
     let mut lines = lines;
@@ -149,6 +167,156 @@ pub(crate) fn what_is_pipelined_is_logged_once_each(mount: &Mount) {
     // Where stages have threads of their own, these hand over their lines one after the other.
     seen.sort_unstable();
     assert_eq!(seen, (0..REQUESTS).collect::<Vec<_>>());
+}
+
+pub(crate) fn a_line_says_how_its_answer_ended_and_how_much_of_it_was_sent(mount: &Mount) {
+    let format = "log.format = \"$method $host$path $status $sent $bytes_sent $end\"\n";
+    let logged = Logged::start(mount, format);
+    let mut expected = Vec::new();
+    let mut expect = |request: &str, status: u16, sent: usize, end: &str| {
+        expected.push(format!("{request} {status} {sent} {sent} {end}"));
+    };
+    let mut client = logged.connect();
+    for (target, status) in [("/hello.txt", 200), ("/absent", 404), ("/empty.txt", 200)] {
+        let answer = client.ask(get(target));
+        assert_eq!(answer.status(), status);
+        expect(&format!("GET a.test{target}"), status, answer.body.len(), "whole");
+    }
+    client.send(request("HEAD", "/hello.txt", &[]));
+    assert_eq!(client.response_head().status(), 200);
+    expect("HEAD a.test/hello.txt", 200, 0, "whole");
+    assert_eq!(client.ask(request("GET", "/hello.txt", &["If-None-Match: *"])).status(), 304);
+    expect("GET a.test/hello.txt", 304, 0, "whole");
+    // What is pipelined leaves together, and each has its own line.
+    client.send([get("/hello.txt"), get("/page.html"), get("/list/a.txt")].concat());
+    for target in ["/hello.txt", "/page.html", "/list/a.txt"] {
+        expect(&format!("GET a.test{target}"), 200, client.response().body.len(), "whole");
+    }
+    // A body whose length is known when it has ended: in chunks, to HEAD, and until the end.
+    client.send(get_of("many.test", "/"));
+    assert_eq!(client.response_head().status(), 200);
+    let list = client.chunks().concat();
+    assert!(list.len() > 100_000, "{}", list.len());
+    expect("GET many.test/", 200, list.len(), "whole");
+    client.send("HEAD / HTTP/1.1\r\nHost: many.test\r\n\r\n");
+    assert_eq!(client.response_head().status(), 200);
+    expect("HEAD many.test/", 200, 0, "whole");
+    client.send("GET / HTTP/1.0\r\nHost: many.test\r\n\r\n");
+    assert_eq!(client.response_head().status(), 200);
+    assert_eq!(client.rest(), list);
+    expect("GET many.test/", 200, list.len(), "whole");
+    let mut client = logged.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
+    expect("- --", 400, client.response().body.len(), "refused");
+    drop(client);
+    let mut client = logged.connect();
+    let large = client.ask(get("/large.bin"));
+    expect("GET a.test/large.bin", 200, large.body.len(), "whole");
+    drop(client);
+    let mut lines = logged.lines();
+    lines.sort();
+    expected.sort();
+    assert_eq!(lines, expected);
+}
+
+/// Room that a client has which does not read, in bytes.
+const NARROW_BYTES: usize = 64 * 1024;
+
+/// Most that is acknowledged for it, in bytes.
+const TAKEN_BYTES_MAX: usize = 256 * 1024;
+
+/// Leaves within a download.
+type Leave = fn(Client);
+
+/// Ways to do that, and a name for each.
+const WAYS_TO_LEAVE: [(&str, Leave); 2] = [("closed", drop), ("reset", Client::reset)];
+
+pub(crate) fn who_leaves_within_a_download_is_logged_with_what_it_took(mount: &Mount) {
+    let logged = Logged::start(mount, "log.format = \"$query $status $sent $end\"\n");
+    for (name, leaves) in WAYS_TO_LEAVE {
+        let mut client = logged.server.connect_narrow(NARROW_BYTES);
+        // The second is never begun.
+        client.send([get(&format!("/large.bin?{name}")), get("/hello.txt?behind")].concat());
+        assert_eq!(client.response_head().status(), 200);
+        assert_eq!(client.take(1024).len(), 1024);
+        leaves(client);
+    }
+    let lines = logged.lines();
+    let cut: Vec<&String> = lines.iter().filter(|line| !line.starts_with("behind ")).collect();
+    assert_eq!(cut.len(), WAYS_TO_LEAVE.len(), "{lines:#?}");
+    for line in cut {
+        let words: Vec<&str> = line.split(' ').collect();
+        let sent: usize = words[2].parse().expect("a number of bytes");
+        assert!((1024..=TAKEN_BYTES_MAX).contains(&sent), "{line}");
+        assert_eq!((words[1], words[3]), ("200", "left"), "{line}");
+    }
+    for line in lines.iter().filter(|line| line.starts_with("behind ")) {
+        assert_eq!(line, "behind 200 0 left");
+    }
+}
+
+pub(crate) fn who_takes_too_long_is_logged_as_that(mount: &Mount) {
+    let settings = "log.format = \"$query $status $sent $end\"\ntimeout.send = \"3s\"\n\
+                    timeout.head = \"1s\"\ndrain = \"1s\"\n";
+    let logged = Logged::start(mount, settings);
+    let mut slow = logged.server.connect_narrow(NARROW_BYTES);
+    slow.send(get("/large.bin?slow"));
+    assert_eq!(slow.response_head().status(), 200);
+    let mut late = logged.connect();
+    late.send("GET /hello.txt?late HTTP/1.1\r\n");
+    let refusal = late.response();
+    assert_eq!(refusal.status(), 408);
+    logged.wait_for("slow ");
+    // One is still taking its answer when the server ends.
+    let mut cut = logged.server.connect_narrow(NARROW_BYTES);
+    cut.send(get("/large.bin?cut"));
+    assert_eq!(cut.response_head().status(), 200);
+    let mut lines = logged.lines();
+    drop((slow, cut));
+    lines.sort();
+    let words: Vec<Vec<&str>> = lines.iter().map(|line| line.split(' ').collect()).collect();
+    let words = words.iter().map(|words| (words[0], words[1], words[3]));
+    let expected = [("-", "408", "timeout"), ("cut", "200", "cut"), ("slow", "200", "timeout")];
+    assert_eq!(words.collect::<Vec<_>>(), expected, "{lines:#?}");
+    let sent = |line: &str| line.split(' ').nth(2).and_then(|word| word.parse::<usize>().ok());
+    assert_eq!(sent(&lines[0]), Some(refusal.body.len()));
+    assert!(sent(&lines[2]).is_some_and(|sent| sent <= TAKEN_BYTES_MAX), "{lines:#?}");
+}
+
+pub(crate) fn a_line_tells_when_its_answer_began_and_ended(mount: &Mount) {
+    let format = "log.format = \"$duration_us $first_byte_us $request_us $backend_us $time_ms \
+                  $request_id$path\"\n";
+    let logged = Logged::start(mount, format);
+    let now_ms = || {
+        let since = SystemTime::UNIX_EPOCH.elapsed().expect("it is later than 1970");
+        since.as_millis() as u64
+    };
+    let (began, began_ms) = (Instant::now(), now_ms());
+    let mut client = logged.server.connect_narrow(NARROW_BYTES);
+    client.send(get("/large.bin"));
+    assert_eq!(client.response_head().status(), 200);
+    let before_the_rest = began.elapsed();
+    // Others are answered meanwhile.
+    while began.elapsed() < before_the_rest + HELD {
+        assert_eq!(logged.connect().ask(get("/hello.txt")).status(), 200);
+    }
+    assert_eq!(client.take(LARGE_BYTES).len(), LARGE_BYTES);
+    let took_us = began.elapsed().as_micros() as u64;
+    let ended_ms = now_ms();
+    drop(client);
+    let lines = logged.lines();
+    let is_whole = |line: &&String| line.ends_with("/large.bin");
+    let line = lines.iter().find(is_whole).expect("the line of the download");
+    let words: Vec<&str> = line.split(' ').collect();
+    let number = |at: usize| words[at].parse::<u64>().expect("a number");
+    let (known, first, whole) = (number(0), number(1), number(2));
+    assert!(known <= first && first <= before_the_rest.as_micros() as u64, "{line}");
+    assert!((HELD.as_micros() as u64..=took_us).contains(&whole), "{line} in {took_us}");
+    assert_eq!(words[3], "-", "there is no backend");
+    // It is that of the turn which found the request.
+    let around_ms = began_ms - CLOCK_MS_MAX..=ended_ms;
+    assert!(around_ms.contains(&number(4)), "{line} within {around_ms:?}");
+    assert_eq!(words[5].len(), 32 + "/large.bin".len(), "{line}");
 }
 
 /// The header of version 2 of the PROXY protocol for a client at 198.51.100.7, with a value behind

@@ -287,6 +287,10 @@ for_each_architecture! {
             every_request_has_exactly_its_line,
             fields_are_chosen_and_hostile_bytes_break_no_line,
             what_is_pipelined_is_logged_once_each,
+            a_line_says_how_its_answer_ended_and_how_much_of_it_was_sent,
+            who_leaves_within_a_download_is_logged_with_what_it_took,
+            who_takes_too_long_is_logged_as_that,
+            a_line_tells_when_its_answer_began_and_ended,
             a_trusted_proxy_tells_who_connects,
             a_header_of_a_stranger_and_a_missing_one_are_refused,
             fields_of_trusted_proxies_tell_who_asks,
@@ -307,6 +311,12 @@ for_each_architecture! {
         reloads: [
             a_reload_finishes_what_is_under_way_and_sessions_are_resumed,
             who_is_idle_at_the_end_of_drain_is_told_that_nothing_follows,
+        ],
+        access_log: [
+            a_line_says_how_its_answer_ended_and_how_much_of_it_was_sent,
+            who_leaves_within_a_download_is_logged_with_what_it_took,
+            who_takes_too_long_is_logged_as_that,
+            a_line_tells_when_its_answer_began_and_ended,
         ],
     ]
 }

@@ -482,7 +482,7 @@ impl<'a> Thread<'a> {
             }
         };
         take_leave(socket, &mut line.connection);
-        line.connection.end(&mut self.desk, reason);
+        line.connection.end(&mut self.desk, reason, || net::untaken(socket));
         self.desk.show(None);
     }
 }

@@ -307,6 +307,11 @@ impl Desk {
         self.end.map_or(most_ms, |end| most_ms.min(left_ms(end)))
     }
 
+    /// The log, and the time of its lines.
+    pub(crate) fn log(&mut self) -> (&mut RequestLog, &Now) {
+        (&mut self.context.log, &self.context.now)
+    }
+
     /// Lets the log go out when it is due, and publishes what was counted.
     pub fn publish(&mut self) {
         self.count_caches();

@@ -240,7 +240,9 @@ impl Phases {
 
     /// What the worker says when it is done.
     pub fn report(mut self) -> Report {
-        self.slots.values_mut().for_each(|slot| cut_off(&slot.socket, &mut slot.connection));
+        for slot in self.slots.values_mut() {
+            cut_off(&slot.socket, &mut slot.connection, self.desk.log());
+        }
         self.desk.publish();
         self.desk.publish_states(std::iter::empty());
         Report { unfinished: self.slots.len() }
@@ -278,7 +280,7 @@ impl Phases {
         }
         self.links.abandon(slot.link, token, self.mechanism.as_mut());
         take_leave(&slot.socket, &mut slot.connection);
-        slot.connection.end(&mut self.desk, reason);
+        slot.connection.end(&mut self.desk, reason, || net::untaken(&slot.socket));
         if self.worker.settings.close_reset && ends_unheard(reason, &slot.socket) {
             // It fails only when the connection has gone.
             let _ = net::reset_on_close(&slot.socket);

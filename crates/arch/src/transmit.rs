@@ -16,9 +16,9 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use flyball_conn::{Connection, SEEN_HOLDS_MS, SendWindow};
-use flyball_http::CloseReason;
+use flyball_conn::{Connection, RequestLog, SEEN_HOLDS_MS, SendWindow};
 use flyball_http::out::Front;
+use flyball_http::{CloseReason, Now};
 use flyball_site::{File, Out};
 use flyball_sys::mapping::{self, Mapping};
 use flyball_sys::residency::{Residency, Resident};
@@ -215,10 +215,15 @@ fn after(
 }
 
 /// To be called before the socket of a connection is closed that is not over when the time of
-/// `drain` is.
-pub fn cut_off(socket: impl AsFd, connection: &mut Connection) {
+/// `drain` is. Its lines go to the log.
+pub fn cut_off(
+    socket: impl AsFd,
+    connection: &mut Connection,
+    (log, now): (&mut RequestLog, &Now),
+) {
     connection.cut_off();
-    take_leave(socket, connection);
+    take_leave(&socket, connection);
+    connection.cut_lines(log, CloseReason::Draining, || net::untaken(socket), now);
 }
 
 /// Where an orderly end would pass for the end of a body that was cut short, which only HTTP/1.0

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flyball_observe::log::OpenLines;
 use flyball_site::Out;
 
 use crate::exchange::Exchange;
@@ -29,6 +30,8 @@ pub struct Buffers {
     pub window: SendWindow,
     /// Of the requests whose answers go there.
     pub times: RequestTimes,
+    /// Of the access log, of answers that have not ended.
+    pub lines: OpenLines,
     /// Those of TLS; kept with them for the next connection that needs them.
     pub secure: Option<Box<SecureBuffers>>,
 }
@@ -38,6 +41,22 @@ impl Buffers {
     pub fn are_empty(&self) -> bool {
         let is_open = self.input.is_empty() && self.out.is_empty();
         is_open && self.secure.as_ref().is_none_or(|secure| secure.is_empty())
+    }
+
+    /// Their connection has none from now on: what is known of its request stays with that.
+    pub fn leave_to(&mut self, exchange: &mut Exchange) {
+        exchange.times = self.times;
+        if !self.lines.is_empty() {
+            exchange.lines = std::mem::take(&mut self.lines);
+        }
+    }
+
+    /// Their connection has them again.
+    pub fn take_over(&mut self, exchange: &mut Exchange) {
+        self.times = std::mem::take(&mut exchange.times);
+        if !exchange.lines.is_empty() {
+            self.lines = std::mem::take(&mut exchange.lines);
+        }
     }
 
     /// The input with those of TLS.
@@ -83,7 +102,8 @@ impl Lender {
         spare.unwrap_or_else(|| {
             let input = Input::new(head_bytes_max + 1);
             let (window, times) = (SendWindow::default(), RequestTimes::default());
-            Box::new(Buffers { input, out: Out::new(), window, times, secure: None })
+            let (out, lines) = (Out::new(), OpenLines::default());
+            Box::new(Buffers { input, out, window, times, lines, secure: None })
         })
     }
 
@@ -92,6 +112,7 @@ impl Lender {
         buffers.input.clear();
         buffers.out.clear();
         (buffers.window, buffers.times) = (SendWindow::default(), RequestTimes::default());
+        debug_assert!(buffers.lines.is_empty(), "lines of the log would be lost");
         if let Some(secure) = &mut buffers.secure {
             secure.clear();
         }

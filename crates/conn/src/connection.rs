@@ -4,6 +4,7 @@
 mod apart;
 mod exchange;
 mod heard;
+mod lines;
 mod link;
 mod responder;
 mod secure;
@@ -30,6 +31,7 @@ use crate::clients::{ClientAddress, Seat};
 use crate::context::Context;
 use crate::exchange::Exchange;
 use crate::in_clear;
+use crate::logged::Asked;
 use crate::needs::{Needs, SocketNeed, Watch};
 use crate::order::Order;
 use crate::peer::{Origin, Peer};
@@ -347,6 +349,9 @@ impl Connection {
             if !self.conn.awaits_answer() {
                 cx.answer_sent(&mut buffers.times, !has_more);
             }
+            if !buffers.lines.is_empty() {
+                cx.log.lines.sent(&mut buffers.lines, self.conn.handed_over(), &cx.now);
+            }
         }
         self.trace(|trace| trace.sent(n));
         let is_traced = self.exchange.as_ref().is_some_and(|one| one.trace.is_answered());
@@ -479,11 +484,15 @@ impl Connection {
 
     /// Gives the buffers back when they hold nothing that is still needed.
     pub fn rest(&mut self, cx: &mut Context) {
-        if self.buffers.as_deref().is_some_and(Buffers::are_empty)
-            && let Some(buffers) = self.buffers.take()
+        let may_rest = |buffers: &Buffers| {
+            // A line of the log needs a place to wait for its end.
+            buffers.are_empty() && (buffers.lines.is_empty() || self.exchange.is_some())
+        };
+        if self.buffers.as_deref().is_some_and(may_rest)
+            && let Some(mut buffers) = self.buffers.take()
         {
             if let Some(exchange) = &mut self.exchange {
-                exchange.times = buffers.times;
+                buffers.leave_to(exchange);
             }
             cx.buffers.take_back(buffers);
         }
@@ -508,8 +517,10 @@ impl Connection {
         self.conn.is_cut_short()
     }
 
-    /// Ends it: the buffers go back whatever they hold.
-    pub fn end(mut self, cx: &mut Context, reason: CloseReason) {
+    /// Ends it: the buffers go back whatever they hold. `untaken` asks how many bytes the socket
+    /// was given that its peer has never acknowledged, if that matters.
+    pub fn end(mut self, cx: &mut Context, reason: CloseReason, untaken: impl FnOnce() -> u64) {
+        self.cut_lines(&mut cx.log, reason, untaken, &cx.now);
         if reason == CloseReason::HeadTimeout && self.shakes_hands() {
             cx.tally.add(Counter::TlsLate, 1);
         }
@@ -530,7 +541,7 @@ impl Connection {
     fn recv(&mut self, cx: &mut Context) -> Option<Box<Plan>> {
         let Context { head, now, .. } = cx;
         self.unseen &= self.buffers.is_some();
-        let Buffers { input, out, times, .. } = self.buffers.as_deref_mut()?;
+        let Buffers { input, out, times, lines, .. } = self.buffers.as_deref_mut()?;
         let at = input.position();
         let consumed = self.conn.recv(input.bytes(), head, out, now);
         input.consume(consumed);
@@ -578,14 +589,19 @@ impl Connection {
                 begin_to_respond(&*responder, &mut self.conn, out, tally, now);
                 let exchange = lender.exchange(&mut self.exchange);
                 exchange.began_ns = began_ns;
+                exchange.asks(&*responder, began_ns);
                 exchange.set_responder(responder);
                 return None;
             }
         };
         let status = answer.status;
         traced(&mut self.exchange, |trace| timeline::answers(trace, status, Some(out)));
-        log.write(&request, &answer, began_ns, now);
+        let asked = Asked { request: &request, began_ns, backend_ns: 0 };
+        let begun = log.begin(&asked, &answer, lines, now);
         self.conn.answered(answer, out, now);
+        if let Some(begun) = begun {
+            log.placed(begun, &self.conn, out, lines);
+        }
         self.ahead.is_allowed = service.has_ahead();
         cx.answered(status);
         self.produce(producer, cx);
@@ -709,16 +725,21 @@ impl Connection {
             Lookup::Respond(responder) => {
                 begin_to_respond(&*responder, &mut self.conn, &mut buffers.out, tally, now);
                 self.unseen = !buffers.input.is_empty();
+                exchange.asks(&*responder, log.lines.clock_ns());
                 exchange.set_responder(responder);
                 return None;
             }
         };
         let status = answer.status;
         timeline::answers(&mut exchange.trace, status, Some(&buffers.out));
-        if let Some(request) = logged {
-            log.write(&request.request(), &answer, exchange.began_ns, now);
-        }
+        let begun = logged.and_then(|request| {
+            let request = request.request();
+            log.begin(&exchange.asked_for(&request), &answer, &mut buffers.lines, now)
+        });
         self.conn.answered(answer, &mut buffers.out, now);
+        if let Some(begun) = begun {
+            log.placed(begun, &self.conn, &buffers.out, &mut buffers.lines);
+        }
         self.unseen = !buffers.input.is_empty();
         self.ahead.is_allowed = service.has_ahead();
         cx.answered(status);
@@ -738,19 +759,6 @@ impl Connection {
         self.trace(|trace| trace.ask(timeline::work(&plan)));
         cx.buffers.exchange(&mut self.exchange).plan = Some(plan);
     }
-
-    /// A request that was refused before the site saw it is counted and logged here.
-    fn count_refusal(&mut self, cx: &mut Context) {
-        if let Some(refusal) = self.conn.take_refusal() {
-            let status = refusal.status();
-            self.trace(|trace| timeline::answers(trace, status, None));
-            cx.answered_by_none(status);
-            if refusal == Refusal::TooManyConnections {
-                cx.tally.add(Counter::TurnedAway, 1);
-            }
-            cx.log.lines.write_refusal(status, self.client(), &cx.now);
-        }
-    }
 }
 
 /// The buffers of a connection that has something to do.
@@ -762,7 +770,7 @@ fn lent<'a>(
     buffers.get_or_insert_with(|| {
         let mut buffers = cx.lend();
         if let Some(exchange) = exchange {
-            buffers.times = std::mem::take(&mut exchange.times);
+            buffers.take_over(exchange);
         }
         buffers
     })

@@ -1,9 +1,12 @@
 //! One request and its answer, for as long as that is not all in the output: what is answered at
 //! once, as from the caches, needs none.
 
+use flyball_http::Request;
+use flyball_observe::log::OpenLines;
 use flyball_observe::trace::Trace;
-use flyball_site::{Plan, Responder};
+use flyball_site::{Plan, Responder, Role};
 
+use crate::logged::Asked;
 use crate::times::RequestTimes;
 
 /// What is known of a request that waits for its answer, or for the rest of that.
@@ -11,6 +14,8 @@ use crate::times::RequestTimes;
 pub struct Exchange {
     /// When it began, on the clock of the log.
     pub began_ns: u64,
+    /// When a backend was asked, on the same clock; 0 before.
+    pub backend_ns: u64,
     /// What answers it, or makes the body that is being sent.
     pub responder: Option<Box<dyn Responder>>,
     /// The number of the plan that is asked for, or under way; 0 if none is.
@@ -21,6 +26,8 @@ pub struct Exchange {
     pub is_working: bool,
     /// Its times, while its connection has no buffers.
     pub times: RequestTimes,
+    /// Its line of the access log, likewise.
+    pub lines: OpenLines,
     /// Its timeline, if one is kept.
     pub trace: Trace,
 }
@@ -29,6 +36,18 @@ impl Exchange {
     /// That of a request whose timeline is kept.
     pub fn traced(trace: Trace) -> Box<Exchange> {
         Box::new(Exchange { trace, ..Exchange::default() })
+    }
+
+    /// This is asked to answer; a backend has its own time.
+    pub fn asks(&mut self, responder: &dyn Responder, now_ns: u64) {
+        if responder.role() == Role::Backend {
+            self.backend_ns = now_ns;
+        }
+    }
+
+    /// Its request, as far as a line of the log tells of it.
+    pub fn asked_for<'a>(&self, request: &'a Request<'a>) -> Asked<'a> {
+        Asked { request, began_ns: self.began_ns, backend_ns: self.backend_ns }
     }
 
     /// This answers from now on: what the one before it has asked for is not waited for any more.
@@ -52,6 +71,6 @@ impl Exchange {
     /// Whether nothing is left to be done or told of it.
     pub fn is_over(&self) -> bool {
         let is_done = self.responder.is_none() && self.asked == 0 && self.plan.is_none();
-        is_done && !self.trace.is_kept()
+        is_done && self.lines.is_empty() && !self.trace.is_kept()
     }
 }

@@ -1,9 +1,10 @@
 //! What the access log is told of a request and its answer.
 
-use flyball_http::{Now, Request, Status};
-use flyball_observe::log::{AccessLogWriter, Answered, LogSender};
+use flyball_http::h1::Conn;
+use flyball_http::{Body, Now, Remote, Request, Status};
+use flyball_observe::log::{AccessLogWriter, Answered, LogSender, OpenLines, Place};
 use flyball_site::access::claimed_name;
-use flyball_site::{Answer, Service};
+use flyball_site::{Answer, Out, Service};
 
 /// Answers to those who may not have logged in, whatever name they gave.
 const NOT_LOGGED_IN: [Status; 4] = [
@@ -12,6 +13,24 @@ const NOT_LOGGED_IN: [Status; 4] = [
     Status::TOO_MANY_REQUESTS,
     Status::SERVICE_UNAVAILABLE,
 ];
+
+/// A request, as far as its line tells of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The request.
+    pub request: &'a Request<'a>,
+    /// When it had come, on the clock of the log.
+    pub began_ns: u64,
+    /// When a backend was asked; 0 where none was.
+    pub backend_ns: u64,
+}
+
+/// A line that was begun.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun {
+    /// Bytes of the answer's body that go into the output with its head.
+    content: u64,
+}
 
 /// One thread's end of the access log, and what it must know of logins.
 #[derive(Debug)]
@@ -38,18 +57,70 @@ impl RequestLog {
         }
     }
 
-    /// Adds the line of one request, when its answer is known. The length is that of the content
-    /// that the answer promises, not what the client took of it. Never waits.
-    pub fn write(&mut self, request: &Request<'_>, answer: &Answer<'_>, began_ns: u64, now: &Now) {
+    /// Begins the line of a request when its answer is known; what [`RequestLog::placed`] wants to
+    /// know of it, if there is such a line. Never waits.
+    pub fn begin(
+        &mut self,
+        asked: &Asked<'_>,
+        answer: &Answer<'_>,
+        lines: &mut OpenLines,
+        now: &Now,
+    ) -> Option<Begun> {
         if !self.lines.is_on() {
-            return;
+            return None;
         }
         let is_behind = std::mem::take(&mut self.behind_login);
         let user = match is_behind && !NOT_LOGGED_IN.contains(&answer.status) {
-            true => claimed_name(request, &mut self.decoded),
+            true => claimed_name(asked.request, &mut self.decoded),
             false => None,
         };
-        let answered = Answered { status: answer.status, bytes: answer.body.content_len(), user };
-        self.lines.write(request, &answered, began_ns, now);
+        let Asked { request, began_ns, backend_ns } = *asked;
+        let (status, bytes) = (answer.status, answer.body.content_len());
+        let known = Answered { status, bytes, user, began_ns, backend_ns };
+        self.lines.begin(lines, request, &known, now);
+        let is_stream = matches!(answer.body, Body::Stream { .. });
+        Some(Begun { content: if is_stream { 0 } else { bytes.unwrap_or(0) } })
+    }
+
+    /// Adds the line of a request that was refused before it was understood, when its answer is in
+    /// the output.
+    pub fn refused(
+        &mut self,
+        (status, content): (Status, u64),
+        client: Remote,
+        conn: &Conn,
+        (out, lines): (&Out, &mut OpenLines),
+        now: &Now,
+    ) {
+        if self.lines.is_on() {
+            self.lines.begin_refusal(lines, (status, content), client, now);
+            self.placed(Begun { content }, conn, out, lines);
+        }
+    }
+
+    /// The answer of the line that was begun last was given to the machine.
+    pub fn placed(&mut self, begun: Begun, conn: &Conn, out: &Out, lines: &mut OpenLines) {
+        let content = Some(begun.content).filter(|_| !conn.awaits_piece());
+        let queued_end = conn.handed_over() + out.queued();
+        self.lines.place(lines, Place { queued_end, content }, conn.handed_over());
+    }
+
+    /// So much of a body that is made while it is sent was given to the machine.
+    pub fn grown(
+        &mut self,
+        content: u64,
+        conn: &Conn,
+        (out, lines): (&Out, &mut OpenLines),
+        now: &Now,
+    ) {
+        if lines.is_empty() {
+            return;
+        }
+        self.lines.grow(lines, content);
+        if !conn.awaits_piece() && !conn.is_broken_off() {
+            self.lines.end_growing(lines, conn.handed_over() + out.queued());
+            // Where the last piece is empty, all of it has left before.
+            self.lines.sent(lines, conn.handed_over(), now);
+        }
     }
 }

@@ -71,6 +71,11 @@ impl Refusal {
         }
     }
 
+    /// The content of the refusal: a line of text.
+    pub(crate) fn text(self) -> String {
+        [self.explain(), "\n"].concat()
+    }
+
     /// One sentence for the client, sent as the body of the refusal.
     pub fn explain(self) -> &'static str {
         match self {
@@ -165,4 +170,71 @@ close_reasons! {
     TlsInClear "tls-in-clear" "The client spoke TLS where plain text is spoken.",
     /// A measurement wants connections to end here.
     LabStage "lab-stage" "A setting for measurements ends connections at this stage.",
+}
+
+macro_rules! ends {
+    ($($(#[$doc:meta])* $name:ident $word:literal),* $(,)?) => {
+        /// How an answer has ended, as a log says it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum End { $($(#[$doc])* $name),* }
+
+        impl End {
+            /// The word of a line for it.
+            pub fn word(self) -> &'static str {
+                match self { $(End::$name => $word),* }
+            }
+
+            /// That of a word, if it is one of these.
+            pub fn named(word: &[u8]) -> Option<End> {
+                [$(($word, End::$name)),*].into_iter()
+                    .find_map(|(own, end)| (own.as_bytes() == word).then_some(end))
+            }
+        }
+    };
+}
+
+ends! {
+    /// All of it was sent.
+    Whole "whole",
+    /// The request was refused before the site saw it, and all of the refusal was sent.
+    Refused "refused",
+    /// The client left.
+    Left "left",
+    /// Its time was over.
+    Timeout "timeout",
+    /// The file changed while it was sent.
+    Changed "changed",
+    /// Its body could not be read or made to its end, or its connection failed.
+    Failed "failed",
+    /// The server ended the connection.
+    Cut "cut",
+    /// Not known: its connection had too many lines that waited for their ends.
+    Open "open",
+}
+
+impl End {
+    /// That of an answer whose connection is over for this reason.
+    pub fn of(reason: CloseReason) -> End {
+        match reason {
+            CloseReason::ClientDone | CloseReason::ClientGone => End::Left,
+            CloseReason::IdleTimeout
+            | CloseReason::HeadTimeout
+            | CloseReason::BodyTimeout
+            | CloseReason::SendTimeout
+            | CloseReason::AnswerTimeout => End::Timeout,
+            CloseReason::FileChanged => End::Changed,
+            CloseReason::FileFailed
+            | CloseReason::SourceFailed
+            | CloseReason::TlsFailed
+            | CloseReason::SocketError => End::Failed,
+            _ => End::Cut,
+        }
+    }
+
+    /// Whether a line that ends in this word, if it does, tells of an answer that was cut. A log
+    /// whose lines end in other words says nothing of that.
+    pub fn is_cut(line: &[u8]) -> bool {
+        let word = line.rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
+        End::named(word).is_some_and(|end| end != End::Whole)
+    }
 }

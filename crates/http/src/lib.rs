@@ -37,7 +37,7 @@ mod target;
 
 pub use answer::{Answer, AnswerFields, Body};
 pub use date::Now;
-pub use error::{CloseReason, Refusal};
+pub use error::{CloseReason, End, Refusal};
 pub use field::Name;
 pub use fields::{Block, FieldLines, Fields};
 pub use head::{Head, Method, Scheme, Version};

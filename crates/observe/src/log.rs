@@ -11,6 +11,7 @@
 
 mod appender;
 mod format;
+mod open;
 mod settings;
 mod writer;
 
@@ -24,6 +25,7 @@ use appender::Which;
 
 pub use appender::Appender;
 pub use format::{FormatError, LogFormat};
+pub use open::{OpenLines, Place};
 pub use settings::{AccessLog, LogSettings};
 pub use writer::{AccessLogWriter, Answered};
 

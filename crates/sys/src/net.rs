@@ -673,12 +673,18 @@ pub fn set_timeout(socket: impl AsFd, timeout: Duration) -> io::Result<()> {
 /// Bytes sent but not yet acknowledged by the peer (SIOCOUTQ); 0 when the kernel does not tell, and
 /// when the connection has failed, so that they never will be.
 pub fn unacknowledged(socket: impl AsFd) -> u64 {
+    let queued = untaken(&socket);
+    let has_failed = || wait_for_failure(&socket, 0).unwrap_or(true);
+    if queued > 0 && has_failed() { 0 } else { queued }
+}
+
+/// The same, also when the connection has failed: what its peer has never acknowledged. The end of
+/// the stream counts as a byte once it is sent.
+pub fn untaken(socket: impl AsFd) -> u64 {
     let mut queued: libc::c_int = 0;
     // SAFETY: TIOCOUTQ (SIOCOUTQ) writes one int through the pointer, which points at `queued`.
     let done = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut queued) };
-    let queued = if done == 0 { u64::try_from(queued).unwrap_or(0) } else { 0 };
-    let has_failed = || wait_for_failure(&socket, 0).unwrap_or(true);
-    if queued > 0 && has_failed() { 0 } else { queued }
+    if done == 0 { u64::try_from(queued).unwrap_or(0) } else { 0 }
 }
 
 /// Length and limit of the accept queue of a listening socket, from `TCP_INFO`.

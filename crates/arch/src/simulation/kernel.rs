@@ -236,6 +236,11 @@ pub(crate) mod net {
         queued.unwrap_or_else(|| flyball_sys::net::unacknowledged(socket))
     }
 
+    pub(crate) fn untaken(socket: impl AsFd) -> u64 {
+        let queued = on_line(&socket, |world, at| world.lines[at].untaken());
+        queued.unwrap_or_else(|| flyball_sys::net::untaken(socket))
+    }
+
     pub(crate) fn has_input(socket: impl AsFd) -> Option<bool> {
         let has = on_line(&socket, |world, at| {
             world.called();

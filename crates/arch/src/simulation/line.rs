@@ -168,9 +168,14 @@ impl Line {
         self.was_full = true;
     }
 
-    /// How many bytes the client has not taken.
+    /// How many bytes the client has not taken, and may still take.
     pub(super) fn unacknowledged(&self) -> u64 {
-        if self.reset { 0 } else { self.outbound.len() as u64 }
+        if self.reset { 0 } else { self.untaken() }
+    }
+
+    /// How many bytes the client has not taken.
+    pub(super) fn untaken(&self) -> u64 {
+        self.outbound.len() as u64
     }
 
     /// Whether input is there; `None` while that is not known.

@@ -15,6 +15,7 @@ use crate::accept::{self, AcceptPolicy, Ended};
 use crate::desk::Desk;
 use crate::event_sources::{self, unwatch_listeners};
 use crate::helpers;
+use crate::kernel::net;
 use crate::limits::ACCEPT_PAUSE_MS;
 use crate::links::Links;
 use crate::phases::DiskWork;
@@ -167,7 +168,7 @@ impl Commons {
     /// The connection is over.
     pub(super) fn close(&mut self, mut connection: Connection, socket: Owned, reason: CloseReason) {
         take_leave(&socket, &mut connection);
-        connection.end(&mut self.desk, reason);
+        connection.end(&mut self.desk, reason, || net::untaken(&socket));
         drop(socket);
         self.open -= 1;
         if self.accepting.paused_until_ms.is_some() {

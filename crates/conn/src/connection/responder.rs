@@ -23,6 +23,17 @@ pub(super) fn begin_to_respond(
     }
 }
 
+/// The answer is the server's own, since the program has none.
+fn count_failure(failure: BackendFailure, status: Status, tally: &mut Tally) {
+    match (failure, status) {
+        (BackendFailure::SpoolFull, _) => tally.add(Counter::SpoolFull, 1),
+        (_, Status::BAD_GATEWAY) => tally.add(Counter::BackendsBroken, 1),
+        (_, Status::SERVICE_UNAVAILABLE) => tally.add(Counter::BackendsBusy, 1),
+        (_, Status::GATEWAY_TIMEOUT) => tally.add(Counter::BackendsLate, 1),
+        _ => {}
+    }
+}
+
 impl Connection {
     /// Goes on with the responder. False when nothing is to be done before what is wanted then.
     pub(super) fn respond(&mut self, wants: &Wants, cx: &mut Context) -> bool {
@@ -107,6 +118,7 @@ impl Connection {
             Lookup::Answer(answer) => (answer, None),
             Lookup::Stream(answer, producer) => (answer, Some(producer)),
             Lookup::Respond(next) => {
+                exchange.asks(&*next, log.lines.clock_ns());
                 exchange.set_responder(next);
                 self.unlink(&*responder);
                 return true;
@@ -119,28 +131,25 @@ impl Connection {
             }
         };
         let status = answer.status;
-        match status {
-            _ if responder.failure().is_none() => {}
-            _ if responder.failure() == Some(BackendFailure::SpoolFull) => {
-                tally.add(Counter::SpoolFull, 1);
-            }
-            Status::BAD_GATEWAY => tally.add(Counter::BackendsBroken, 1),
-            Status::SERVICE_UNAVAILABLE => tally.add(Counter::BackendsBusy, 1),
-            Status::GATEWAY_TIMEOUT => tally.add(Counter::BackendsLate, 1),
-            _ => {}
+        if let Some(failure) = responder.failure() {
+            count_failure(failure, status, tally);
         }
         let streams = producer.is_none() && matches!(answer.body, Body::Stream { .. });
         if producer.is_some() {
             self.conn.set_backend(false);
         }
         timeline::answers(&mut exchange.trace, status, Some(&buffers.out));
-        if let Some(request) = logged {
-            log.write(&request.request(), &answer, exchange.began_ns, now);
-        }
         if responder.ends_connection() {
             self.conn.end_with_answer();
         }
+        let begun = logged.and_then(|request| {
+            let request = request.request();
+            log.begin(&exchange.asked_for(&request), &answer, &mut buffers.lines, now)
+        });
         self.conn.answered(answer, &mut buffers.out, now);
+        if let Some(begun) = begun {
+            log.placed(begun, &self.conn, &buffers.out, &mut buffers.lines);
+        }
         self.unseen = !buffers.input.is_empty();
         cx.answered(status);
         self.produce(producer, cx);
@@ -196,10 +205,20 @@ impl Connection {
 
     fn take_piece(&mut self, piece: Piece, cx: &mut Context) {
         let buffers = lent(&mut self.buffers, &mut self.exchange, cx);
-        match piece {
-            Piece::More(content) => self.conn.piece(content, false, &mut buffers.out, &cx.now),
-            Piece::Last(content) => self.conn.piece(content, true, &mut buffers.out, &cx.now),
-            Piece::Failed => self.conn.piece_failed(CloseReason::SourceFailed, &cx.now),
+        let is_awaited = self.conn.awaits_piece();
+        let (content, is_last) = match piece {
+            Piece::More(content) => (content, false),
+            Piece::Last(content) => (content, true),
+            Piece::Failed => {
+                self.conn.piece_failed(CloseReason::SourceFailed, &cx.now);
+                return self.let_go_of_responder(cx);
+            }
+        };
+        let len = content.content_len();
+        self.conn.piece(content, is_last, &mut buffers.out, &cx.now);
+        if is_awaited {
+            let to = (&buffers.out, &mut buffers.lines);
+            cx.log.grown(len, &self.conn, to, &cx.now);
         }
         self.let_go_of_responder(cx);
     }

@@ -394,7 +394,7 @@ fn a_handshake_is_timed_and_counted_and_one_without_an_end_is_counted_as_late() 
     pair.connection.expired(|| 0, &mut pair.cx);
     pair.drive();
     assert_eq!(pair.over, Some(CloseReason::HeadTimeout));
-    pair.connection.end(&mut pair.cx, CloseReason::HeadTimeout);
+    pair.connection.end(&mut pair.cx, CloseReason::HeadTimeout, || 0);
     assert_eq!(pair.cx.tally.counter(Counter::TlsLate), 1);
 }
 
@@ -544,7 +544,7 @@ fn a_client_with_too_many_connections_is_let_go_without_a_handshake() {
     assert_eq!(needs(&second).over, Some(CloseReason::TooManyConnections));
     assert!(second.out().is_none() && second.last_words().is_empty());
     assert_eq!(pair.cx.tally.counter(Counter::TurnedAway), 1);
-    first.end(&mut pair.cx, CloseReason::ClientDone);
+    first.end(&mut pair.cx, CloseReason::ClientDone, || 0);
     let third = accepted_from(peer(&pair.config), &mut pair.cx);
     assert!(needs(&third).reads_only());
 }

@@ -30,7 +30,7 @@ fn each_wish_is_gone_after_the_call_that_ends_it() {
     connection.go_on(&mut Needs::default(), &mut cx);
     assert!(!needs(&connection).write);
     assert_eq!(needs(&connection).over, Some(CloseReason::Requested));
-    connection.end(&mut cx, CloseReason::Requested);
+    connection.end(&mut cx, CloseReason::Requested, || 0);
 }
 
 #[test]

@@ -53,7 +53,9 @@ pub(super) const ROWS: &[Setting] = &[
         more: "`common`, `combined`, `json` (an object for each line), or a text with fields: \
                `$remote_addr`, `$remote_user`, `$time_local`, `$time_iso8601`, `$request` (the \
                request line), `$method`, `$path`, `$query`, `$protocol`, `$status`, \
-               `$bytes_sent`, `$host`, `$duration_us`, `$worker`, `$request_id`, of TLS \
+               `$host`, `$worker`, `$request_id`; when the answer has ended `$sent` or \
+               `$bytes_sent` (bytes of the body that were sent) and `$end` (how it ended); times \
+               `$time_ms`, `$duration_us`, `$first_byte_us`, `$request_us`, `$backend_us`; of TLS \
                `$ssl_protocol`, `$ssl_cipher`, `$ssl_group`, `$ssl_server_name`, \
                `$ssl_session_reused`, `$ssl_client_s_dn`, `$ssl_client_fingerprint`, and any field \
                of the request as `$http_` and its name, such as `$http_referer`. `$$` is a dollar.",

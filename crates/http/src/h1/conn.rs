@@ -447,9 +447,18 @@ impl Conn {
         self.message.ends = self.awaits_answer();
     }
 
-    /// The refusal that the last input led to, once: to be counted and logged.
-    pub fn take_refusal(&mut self) -> Option<Refusal> {
-        self.refused.take()
+    /// The refusal that the last input led to, once, and the length of its content: to be counted
+    /// and logged.
+    pub fn take_refusal(&mut self) -> Option<(Refusal, usize)> {
+        let refusal = self.refused.take()?;
+        // HEAD is never answered with content (RFC 9110, section 9.3.2).
+        let content = if self.message.head_only { 0 } else { refusal.text().len() };
+        Some((refusal, content))
+    }
+
+    /// Bytes of the output that were sent since the connection began.
+    pub fn handed_over(&self) -> u64 {
+        self.output.handed_over
     }
 
     /// True once the whole request body was taken (or there was none).
@@ -676,16 +685,14 @@ impl Conn {
     /// Answers with the refusal's status and parts: the framing is in doubt, so nothing that
     /// follows is believed.
     fn refuse<F>(&mut self, refusal: Refusal, reason: CloseReason, out: &mut Out<F>, now: &Now) {
-        let text = [refusal.explain(), "\n"].concat();
+        let text = refusal.text();
         let mut fields = Fields::default();
         if let Some(seconds) = refusal.retry_after_s() {
             fields.add_shown(Name::RetryAfter, seconds);
         }
         fields.add(Name::ContentType, "text/plain; charset=utf-8");
         fields.add_shown(Name::ContentLength, text.len());
-        // HEAD is never answered with content (RFC 9110, section 9.3.2).
-        let asked = matches!(self.state, State::Asked | State::AskedBody);
-        let content = if asked && self.message.head_only { b"" } else { text.as_bytes() };
+        let content = if self.message.head_only { b"" } else { text.as_bytes() };
         let head = (refusal.status(), AnswerFields::from(&fields), content);
         self.write_head(head, b"", false, out, now);
         self.begin_output(now);

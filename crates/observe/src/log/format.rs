@@ -1,7 +1,7 @@
 //! What a line of the access log holds: compiled once, at the start.
 
 use flyball_http::Name;
-use flyball_http::{Remote, Request, Secured, Status};
+use flyball_http::{End, Remote, Request, Secured, Status};
 
 use crate::text::{self, Dates, Style};
 
@@ -23,12 +23,17 @@ const JSON: &str = "{\"time\":\"$time_iso8601\",\"remote_addr\":\"$remote_addr\"
                     \"query\":\"$query\",\"protocol\":\"$protocol\",\"status\":$status,\
                     \"bytes_sent\":$bytes_sent,\"referer\":\"$http_referer\",\
                     \"user_agent\":\"$http_user_agent\",\"duration_us\":$duration_us,\
-                    \"worker\":$worker}";
+                    \"worker\":$worker,\"end\":\"$end\",\"sent\":$sent,\
+                    \"first_byte_us\":$first_byte_us,\"request_us\":$request_us,\
+                    \"backend_us\":$backend_us,\"time_ms\":$time_ms,\
+                    \"request_id\":\"$request_id\"}";
 
 /// What a line of the access log holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFormat {
     items: Vec<Item>,
+    /// Those of its fields that are known when the answer has ended, in their order.
+    late: Vec<Field>,
     style: Style,
 }
 
@@ -46,7 +51,7 @@ enum Item {
 macro_rules! fields {
     ($($name:ident $text:literal),* $(,)?) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        enum Field { $($name),* }
+        pub(super) enum Field { $($name),* }
 
         /// The names of all fields but those of requests, which are `$http_` and a name.
         const FIELDS: &[(&str, Field)] = &[$(($text, Field::$name)),*];
@@ -65,8 +70,14 @@ fields! {
     Protocol "protocol",
     Status "status",
     BytesSent "bytes_sent",
+    Sent "sent",
+    End "end",
     Host "host",
     DurationUs "duration_us",
+    FirstByteUs "first_byte_us",
+    RequestUs "request_us",
+    BackendUs "backend_us",
+    TimeMs "time_ms",
     Worker "worker",
     RequestId "request_id",
     SslProtocol "ssl_protocol",
@@ -92,7 +103,7 @@ pub enum FormatError {
     Malformed,
 }
 
-/// One request, as far as it is known.
+/// One request, as far as it is known when its answer is.
 pub(super) struct Record<'a> {
     /// `None` when it was refused before it was understood.
     pub(super) request: Option<&'a Request<'a>>,
@@ -100,23 +111,25 @@ pub(super) struct Record<'a> {
     /// Who has logged in.
     pub(super) user: Option<&'a [u8]>,
     pub(super) status: Status,
-    pub(super) bytes: Option<u64>,
     pub(super) duration_us: Option<u64>,
+    pub(super) unix_ms: u64,
     pub(super) worker: usize,
     pub(super) id: [u64; 2],
 }
 
-impl<'a> Record<'a> {
-    pub(super) fn new(
-        request: Option<&'a Request<'a>>,
-        client: Remote,
-        status: Status,
-        bytes: Option<u64>,
-        duration_us: Option<u64>,
-    ) -> Record<'a> {
-        Record { request, client, user: None, status, bytes, duration_us, worker: 0, id: [0; 2] }
-    }
+/// What is known of it when its answer has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub(super) end: End,
+    /// Bytes of the body that were sent.
+    pub(super) sent: Option<u64>,
+    pub(super) first_byte_us: Option<u64>,
+    pub(super) request_us: Option<u64>,
+    pub(super) backend_us: Option<u64>,
 }
+
+/// Longest that a field is which [`Ended`] fills in, in bytes.
+pub(super) const LATE_BYTES_MAX: usize = 20;
 
 impl Default for LogFormat {
     fn default() -> LogFormat {
@@ -144,9 +157,8 @@ impl LogFormat {
             _ => {
                 let items = items_of(text)?;
                 let has_field = items.iter().any(|item| !matches!(item, Item::Text(_)));
-                has_field
-                    .then_some(LogFormat { items, style: Style::Plain })
-                    .ok_or(FormatError::NoField)
+                let format = has_field.then(|| LogFormat::of(items, Style::Plain));
+                format.ok_or(FormatError::NoField)
             }
         }
     }
@@ -162,12 +174,32 @@ impl LogFormat {
     fn compiled(text: &str, style: Style) -> LogFormat {
         let items = items_of(text);
         debug_assert!(items.is_ok(), "{text}");
-        LogFormat { items: items.unwrap_or_default(), style }
+        LogFormat::of(items.unwrap_or_default(), style)
     }
 
-    /// Whether it wants to know how long a request took.
+    fn of(items: Vec<Item>, style: Style) -> LogFormat {
+        let late = |item: &Item| match item {
+            Item::Field(field) => Some(*field).filter(|field| field.is_late()),
+            _ => None,
+        };
+        let late = items.iter().filter_map(late).collect();
+        LogFormat { items, late, style }
+    }
+
+    /// Whether it wants to know how long a request took until its answer was known.
     pub(super) fn is_timed(&self) -> bool {
         self.items.contains(&Item::Field(Field::DurationUs))
+    }
+
+    /// Whether it wants to know how long the answer took.
+    pub(super) fn times_answers(&self) -> bool {
+        let timed = [Field::FirstByteUs, Field::RequestUs, Field::BackendUs];
+        self.late.iter().any(|field| timed.contains(field))
+    }
+
+    /// Those of its fields that are known when the answer has ended, in their order.
+    pub(super) fn late(&self) -> &[Field] {
+        &self.late
     }
 
     /// Whether it wants to know who has logged in.
@@ -180,8 +212,15 @@ impl LogFormat {
         self.items.contains(&Item::Field(Field::RequestId))
     }
 
-    /// Appends a line without its end. Of what a client chose, at most `most` bytes of each field.
-    pub(super) fn write(&self, record: &Record<'_>, dates: &Dates, most: usize, out: &mut Vec<u8>) {
+    /// Appends a line without its end, and tells in `holes` where a late field is to be filled in.
+    /// Of what a client chose, at most `most` bytes of each field.
+    pub(super) fn write(
+        &self,
+        record: &Record<'_>,
+        dates: &Dates,
+        most: usize,
+        (out, holes): (&mut Vec<u8>, &mut Vec<usize>),
+    ) {
         let client_chose = |text: Option<&[u8]>, out: &mut Vec<u8>| match (text, self.style) {
             (Some(text), style) => text::escape(text, most, style, out),
             (None, Style::Plain) => out.push(b'-'),
@@ -197,8 +236,14 @@ impl LogFormat {
                     Field::TimeLocal => out.extend_from_slice(dates.local()),
                     Field::TimeIso => out.extend_from_slice(dates.iso()),
                     Field::Status => text::number(u64::from(record.status.code()), out),
-                    Field::BytesSent => self.number(record.bytes, out),
+                    Field::BytesSent
+                    | Field::Sent
+                    | Field::End
+                    | Field::FirstByteUs
+                    | Field::RequestUs
+                    | Field::BackendUs => holes.push(out.len()),
                     Field::DurationUs => self.number(record.duration_us, out),
+                    Field::TimeMs => text::number(record.unix_ms, out),
                     Field::Worker => text::number(record.worker as u64, out),
                     Field::RequestId => record.id.iter().for_each(|n| text::hexadecimal(*n, out)),
                     Field::RequestLine => match request {
@@ -234,6 +279,17 @@ impl LogFormat {
         }
     }
 
+    /// Appends a late field.
+    pub(super) fn fill(&self, field: Field, ended: &Ended, out: &mut Vec<u8>) {
+        match field {
+            Field::End => out.extend_from_slice(ended.end.word().as_bytes()),
+            Field::FirstByteUs => self.number(ended.first_byte_us, out),
+            Field::RequestUs => self.number(ended.request_us, out),
+            Field::BackendUs => self.number(ended.backend_us, out),
+            _ => self.number(ended.sent, out),
+        }
+    }
+
     /// A name, which breaks no line into other words than it has.
     fn name(&self, name: Option<&[u8]>, most: usize, out: &mut Vec<u8>) {
         match (name, self.style) {
@@ -257,6 +313,14 @@ impl LogFormat {
             (None, Style::Plain) => out.push(b'-'),
             (None, Style::Json) => out.extend_from_slice(b"null"),
         }
+    }
+}
+
+impl Field {
+    /// Whether it is known when the answer has ended, and not before.
+    fn is_late(self) -> bool {
+        let sizes = matches!(self, Field::BytesSent | Field::Sent | Field::End);
+        sizes || matches!(self, Field::FirstByteUs | Field::RequestUs | Field::BackendUs)
     }
 }
 
@@ -323,6 +387,7 @@ fn item_of(name: &str) -> Option<Item> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::open::OpenLines;
     use super::*;
     use flyball_http::{Head, Limits, Now, scan};
 
@@ -340,15 +405,25 @@ mod tests {
             client: Remote::Ip([192, 0, 2, 7].into()),
             user: bytes.map(|_| &b"ann \"a\" b"[..]),
             status: Status::OK,
-            bytes: request.map(|_| 5),
             duration_us: Some(12),
+            unix_ms: 784_111_777_123,
             worker: 3,
             id: [1, 0xabc],
         };
+        let ended = Ended {
+            end: End::Left,
+            sent: request.map(|_| 5),
+            first_byte_us: Some(7),
+            request_us: Some(99),
+            backend_us: None,
+        };
         let mut dates = Dates::new();
         dates.set(&Now::new(0, 784_111_777_000));
+        let (format, mut lines) = (LogFormat::parse(format).unwrap(), OpenLines::default());
+        format.write(&record, &dates, 100, (&mut lines.text, &mut lines.holes));
+        lines.push((End::Whole, 0, 0));
         let mut out = Vec::new();
-        LogFormat::parse(format).unwrap().write(&record, &dates, 100, &mut out);
+        lines.take_oldest(&format, &ended, &mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -364,7 +439,10 @@ mod tests {
              \"remote_user\":\"ann \\\"a\\\" b\",\
              \"host\":\"x.test\",\"method\":\"GET\",\"path\":\"/a%20\\\"b\",\"query\":\"q=\\\\1\",\
              \"protocol\":\"HTTP/1.1\",\"status\":200,\"bytes_sent\":5,\"referer\":\"\",\
-             \"user_agent\":\"me\\u00e9\",\"duration_us\":12,\"worker\":3}"
+             \"user_agent\":\"me\\u00e9\",\"duration_us\":12,\"worker\":3,\
+             \"end\":\"left\",\"sent\":5,\"first_byte_us\":7,\"request_us\":99,\
+             \"backend_us\":null,\"time_ms\":784111777123,\
+             \"request_id\":\"00000000000000010000000000000abc\"}"
         );
     }
 
@@ -387,6 +465,9 @@ mod tests {
             ("$http_X_Trace_ID,$http_x,$http_trace", "no,-,-"),
             ("$$$status$$", "$200$"),
             ("$request_id", "00000000000000010000000000000abc"),
+            ("$end $sent$bytes_sent,$time_ms", "left 55,784111777123"),
+            ("$end", "left"),
+            ("<$first_byte_us $request_us $backend_us>", "<7 99 ->"),
         ] {
             assert_eq!(line(format, Some(REQUEST)), expected, "{format}");
         }

@@ -5,10 +5,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use flyball_http::{Now, Remote, Request, Status};
+use flyball_http::{End, Now, Remote, Request, Status};
 use flyball_sys::clock;
 
-use super::format::Record;
+use super::format::{Ended, LATE_BYTES_MAX, Record};
+use super::open::{OpenLines, Place};
 use super::{BATCH_BYTES_MAX, Lines, LogSender};
 use crate::mix::mix;
 use crate::text::Dates;
@@ -41,7 +42,7 @@ const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Longest wait for room when a thread ends, in milliseconds.
 const LAST_MS_MAX: u64 = 1_000;
 
-/// An answer, as far as a line tells of it.
+/// An answer, as far as a line tells of it when it is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Answered<'a> {
     /// Its status.
@@ -50,6 +51,10 @@ pub struct Answered<'a> {
     pub bytes: Option<u64>,
     /// Who has logged in.
     pub user: Option<&'a [u8]>,
+    /// When its request had come, on the clock of [`AccessLogWriter::clock_ns`].
+    pub began_ns: u64,
+    /// When a backend was asked; 0 where none was.
+    pub backend_ns: u64,
 }
 
 /// One thread's end of the log. Whatever it holds is handed over when it is dropped.
@@ -61,6 +66,7 @@ struct Open {
     lines: Arc<Lines>,
     worker: usize,
     is_timed: bool,
+    times_answers: bool,
     ids: Option<RequestIds>,
     names_users: bool,
     dates: Dates,
@@ -103,7 +109,8 @@ impl AccessLogWriter {
         AccessLogWriter(log.on.as_ref().map(|lines| {
             Box::new(Open {
                 worker: log.worker,
-                is_timed: lines.format.is_timed(),
+                is_timed: lines.format.is_timed() || lines.format.times_answers(),
+                times_answers: lines.format.times_answers(),
                 ids: lines.format.has_ids().then(RequestIds::new),
                 names_users: lines.format.names_users(),
                 dates: Dates::new(),
@@ -123,8 +130,8 @@ impl AccessLogWriter {
         self.0.is_some()
     }
 
-    /// The time in nanoseconds, for [`AccessLogWriter::write`]; 0 when nobody asks how long a
-    /// request takes, so that no clock is read.
+    /// The time in nanoseconds, for [`Answered`]; 0 when no line says how long a request takes, so
+    /// that no clock is read.
     pub fn clock_ns(&self) -> u64 {
         if self.0.as_ref().is_some_and(|open| open.is_timed) { clock::monotonic_ns() } else { 0 }
     }
@@ -134,25 +141,101 @@ impl AccessLogWriter {
         self.0.as_ref().is_some_and(|open| open.names_users)
     }
 
-    /// Adds the line of one request, when its answer is known. Never waits.
-    pub fn write(
+    /// Begins the line of one request, when its answer is known; then [`AccessLogWriter::place`].
+    pub fn begin(
         &mut self,
+        lines: &mut OpenLines,
         request: &Request<'_>,
         answer: &Answered<'_>,
-        began_ns: u64,
         now: &Now,
     ) {
         let Some(open) = &mut self.0 else { return };
-        let took = open.is_timed.then(|| clock::monotonic_ns().saturating_sub(began_ns) / 1_000);
-        let Answered { status, bytes, user } = *answer;
-        let record = Record::new(Some(request), request.client(), status, bytes, took);
-        open.add(Record { user, ..record }, now);
+        let Answered { status, bytes, user, began_ns, backend_ns } = *answer;
+        let duration_us =
+            open.is_timed.then(|| clock::monotonic_ns().saturating_sub(began_ns) / 1_000);
+        let record = Record {
+            request: Some(request),
+            client: request.client(),
+            user,
+            status,
+            duration_us,
+            unix_ms: now.unix_ms(),
+            worker: open.worker,
+            id: open.next_id(),
+        };
+        open.begin(lines, &record, (End::Whole, began_ns, backend_ns), bytes, now);
     }
 
-    /// Adds the line of a request that was refused before it was understood.
-    pub fn write_refusal(&mut self, status: Status, client: Remote, now: &Now) {
-        if let Some(open) = &mut self.0 {
-            open.add(Record::new(None, client, status, None, None), now);
+    /// Begins the line of a request that was refused before it was understood, by so much content;
+    /// then [`AccessLogWriter::place`].
+    pub fn begin_refusal(
+        &mut self,
+        lines: &mut OpenLines,
+        (status, content): (Status, u64),
+        client: Remote,
+        now: &Now,
+    ) {
+        let Some(open) = &mut self.0 else { return };
+        let is_late = matches!(status, Status::REQUEST_TIMEOUT | Status::SERVICE_UNAVAILABLE);
+        let end = if is_late { End::Timeout } else { End::Refused };
+        let record = Record {
+            request: None,
+            client,
+            user: None,
+            status,
+            duration_us: None,
+            unix_ms: now.unix_ms(),
+            worker: open.worker,
+            id: open.next_id(),
+        };
+        open.begin(lines, &record, (end, 0, 0), Some(content), now);
+    }
+
+    /// The answer whose line was begun is in the output, of which so much was sent before.
+    pub fn place(&mut self, lines: &mut OpenLines, place: Place, sent: u64) {
+        let Some(open) = &mut self.0 else { return };
+        lines.place(place, sent);
+        if place.content.is_some() {
+            open.backend_done(lines);
+        }
+    }
+
+    /// So many bytes more of the body of the newest answer are in the output.
+    pub fn grow(&mut self, lines: &mut OpenLines, content: u64) {
+        lines.grow(content);
+    }
+
+    /// All of the newest answer is in the output, and it ends there.
+    pub fn end_growing(&mut self, lines: &mut OpenLines, queued_end: u64) {
+        let Some(open) = &mut self.0 else { return };
+        lines.end_growing(queued_end);
+        open.backend_done(lines);
+    }
+
+    /// So many bytes of the output of a connection were sent since that began: lines of answers
+    /// that have left go to the log. Never waits.
+    pub fn sent(&mut self, lines: &mut OpenLines, sent: u64, now: &Now) {
+        let Some(open) = &mut self.0 else { return };
+        let now_ns = if open.times_answers { clock::monotonic_ns() } else { 0 };
+        while let Some(line) = lines.oldest() {
+            if line.first_byte_ns == 0 && line.has_begun(sent) {
+                line.first_byte_ns = now_ns;
+            }
+            if sent < line.until {
+                break;
+            }
+            let end = line.end;
+            open.close(lines, end, sent, now_ns, now);
+        }
+    }
+
+    /// A connection is over, of whose output so many bytes have come to its client. What is left of
+    /// its lines goes to the log.
+    pub fn cut(&mut self, lines: &mut OpenLines, end: End, sent: u64, now: &Now) {
+        let Some(open) = &mut self.0 else { return };
+        let now_ns = if open.times_answers { clock::monotonic_ns() } else { 0 };
+        while !lines.is_empty() {
+            open.close(lines, end, sent, now_ns, now);
         }
     }
 
@@ -200,27 +283,83 @@ impl Drop for AccessLogWriter {
 }
 
 impl Open {
-    fn add(&mut self, mut record: Record<'_>, now: &Now) {
-        if self.buffer.is_empty() {
-            self.since_ms = now.ms();
-        }
+    /// The number of the next request, if lines have numbers.
+    fn next_id(&mut self) -> [u64; 2] {
+        self.ids.as_mut().map_or([0; 2], RequestIds::next)
+    }
+
+    /// Begins a line. Where its connection has no room for that, it is written at once: with the
+    /// length that is promised, since nothing else is known.
+    fn begin(
+        &mut self,
+        lines: &mut OpenLines,
+        record: &Record<'_>,
+        line: (End, u64, u64),
+        promised: Option<u64>,
+        now: &Now,
+    ) {
         self.dates.set(now);
-        record.worker = self.worker;
-        record.id = self.ids.as_mut().map_or([0; 2], RequestIds::next);
-        let start = self.buffer.len();
+        if lines.has_room() {
+            return self.write(lines, record, line);
+        }
+        let mut alone = OpenLines::default();
+        self.write(&mut alone, record, line);
+        let (first_byte_us, request_us, backend_us) = (None, None, None);
+        let ended = Ended { end: End::Open, sent: promised, first_byte_us, request_us, backend_us };
+        self.add(&mut alone, &ended, now);
+    }
+
+    /// Writes a line but for what is late.
+    fn write(&mut self, lines: &mut OpenLines, record: &Record<'_>, line: (End, u64, u64)) {
+        let format = &self.lines.format;
+        let (start, holes) = (lines.text.len(), lines.holes.len());
+        let late_bytes_max = format.late().len() * LATE_BYTES_MAX;
         for most in [FIELD_BYTES_MAX, FIELD_BYTES_MIDDLE, FIELD_BYTES_CUT] {
-            self.buffer.truncate(start);
-            self.lines.format.write(&record, &self.dates, most, &mut self.buffer);
-            if self.buffer.len() - start < LINE_BYTES_MAX {
+            lines.text.truncate(start);
+            lines.holes.truncate(holes);
+            format.write(record, &self.dates, most, (&mut lines.text, &mut lines.holes));
+            if lines.text.len() - start + late_bytes_max < LINE_BYTES_MAX {
                 break;
             }
         }
+        lines.push(line);
+    }
+
+    /// The backend of the newest answer has no more to say.
+    fn backend_done(&self, lines: &mut OpenLines) {
+        if self.times_answers
+            && let Some(line) = lines.newest()
+            && line.backend_ns != 0
+        {
+            line.backend_done_ns = clock::monotonic_ns();
+        }
+    }
+
+    /// The oldest line of a connection has ended, when so many bytes of its output were sent.
+    fn close(&mut self, lines: &mut OpenLines, end: End, sent: u64, now_ns: u64, now: &Now) {
+        let Some(line) = lines.oldest() else { return };
+        let (first_byte_us, request_us, backend_us) = (None, None, None);
+        let sent = Some(line.content(sent));
+        let mut ended = Ended { end, sent, first_byte_us, request_us, backend_us };
+        if now_ns > 0 {
+            line.time(now_ns, &mut ended);
+        }
+        self.add(lines, &ended, now);
+    }
+
+    /// Adds the oldest line of a connection to what is gathered.
+    fn add(&mut self, lines: &mut OpenLines, ended: &Ended, now: &Now) {
+        if self.buffer.is_empty() {
+            self.since_ms = now.ms();
+        }
+        let start = self.buffer.len();
+        lines.take_oldest(&self.lines.format, ended, &mut self.buffer);
         self.buffer.push(b'\n');
         self.gathered += 1;
         if self.buffer.len() > BATCH_BYTES {
             self.offer(now.ms());
             if self.buffer.len() > BATCH_BYTES_MAX + self.granted && !self.ask_for_more() {
-                // There is no room anywhere: this line is lost, and nobody waits.
+                // There is no room anywhere: this line is lost, and no request waits for it.
                 self.buffer.truncate(start);
                 self.gathered -= 1;
                 self.lost += 1;
@@ -321,14 +460,27 @@ mod tests {
         (AccessLogWriter::new(&sender), sender, there)
     }
 
-    fn write(writer: &mut AccessLogWriter, target: &str, now: &Now) {
+    /// Begins the line of a request for this, whose answer promises five bytes.
+    fn begin(writer: &mut AccessLogWriter, lines: &mut OpenLines, target: &str, now: &Now) {
         let bytes = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
         let limits = Limits { target_bytes_max: 1 << 20, ..Limits::default() };
         let mut head = Head::default();
         scan::parse_head(bytes.as_bytes(), &limits, &mut head).unwrap();
         head.client = Remote::Ip([127, 0, 0, 1].into());
-        let answer = Answered { status: Status::OK, bytes: Some(5), user: None };
-        writer.write(&head.request(bytes.as_bytes()), &answer, writer.clock_ns(), now);
+        let began_ns = writer.clock_ns();
+        let answer =
+            Answered { status: Status::OK, bytes: Some(5), user: None, began_ns, backend_ns: 0 };
+        writer.begin(lines, &head.request(bytes.as_bytes()), &answer, now);
+    }
+
+    fn write(writer: &mut AccessLogWriter, target: &str, now: &Now) {
+        let mut lines = OpenLines::default();
+        begin(writer, &mut lines, target, now);
+        writer.place(&mut lines, Place { queued_end: 105, content: Some(5) }, 0);
+        writer.sent(&mut lines, 104, now);
+        assert!(!lines.is_empty(), "it has not ended");
+        writer.sent(&mut lines, 105, now);
+        assert!(lines.is_empty());
     }
 
     fn batch(there: &Channel) -> Option<String> {
@@ -343,20 +495,88 @@ mod tests {
         let (mut writer, _sender, there) = writer("$remote_addr $path $worker $bytes_sent");
         write(&mut writer, "/a", &Now::new(0, 0));
         write(&mut writer, "/b", &Now::new(5, 0));
-        writer.write_refusal(
-            Status::BAD_REQUEST,
-            Remote::Ip([127, 0, 0, 9].into()),
-            &Now::new(6, 0),
-        );
+        let (mut lines, now) = (OpenLines::default(), Now::new(6, 0));
+        let client = Remote::Ip([127, 0, 0, 9].into());
+        writer.begin_refusal(&mut lines, (Status::BAD_REQUEST, 40), client, &now);
+        writer.place(&mut lines, Place { queued_end: 300, content: Some(40) }, 100);
+        writer.sent(&mut lines, 300, &now);
         writer.flush_when_due(&Now::new(DELAY_MS - 1, 0));
         assert_eq!(batch(&there), None);
         writer.flush_when_due(&Now::new(DELAY_MS, 0));
-        let lines = "127.0.0.1 /a 2 5\n127.0.0.1 /b 2 5\n127.0.0.9 - 2 -\n";
+        let lines = "127.0.0.1 /a 2 5\n127.0.0.1 /b 2 5\n127.0.0.9 - 2 40\n";
         assert_eq!(batch(&there).as_deref(), Some(lines));
         write(&mut writer, "/c", &Now::new(9, 0));
         drop(writer);
         assert_eq!(batch(&there).as_deref(), Some("127.0.0.1 /c 2 5\n"));
         assert_eq!(batch(&there), None);
+    }
+
+    #[test]
+    fn lines_end_with_their_answers_and_the_rest_with_the_connection() {
+        let (mut writer, _sender, there) = writer("$path $sent $end");
+        let (mut lines, now) = (OpenLines::default(), Now::new(0, 0));
+        // Of 100 bytes each, the first 95 its head; the third grows by 30.
+        for (nth, content) in [Some(5), Some(5), None].into_iter().enumerate() {
+            begin(&mut writer, &mut lines, &format!("/{nth}"), &now);
+            let queued_end = (nth as u64 + 1) * 100;
+            writer.place(&mut lines, Place { queued_end, content }, 0);
+        }
+        writer.grow(&mut lines, 30);
+        writer.sent(&mut lines, 199, &now);
+        writer.flush();
+        assert_eq!(batch(&there).as_deref(), Some("/0 5 whole\n"));
+        writer.sent(&mut lines, 320, &now);
+        writer.flush();
+        assert_eq!(batch(&there).as_deref(), Some("/1 5 whole\n"));
+        let mut cut = |lines: &mut OpenLines, end, sent| {
+            writer.cut(lines, end, sent, &now);
+            writer.flush();
+            assert!(lines.is_empty());
+            batch(&there)
+        };
+        // Less came to the client than the socket had taken.
+        assert_eq!(cut(&mut lines, End::Left, 312).as_deref(), Some("/2 12 left\n"));
+        assert_eq!(cut(&mut lines, End::Left, 312), None);
+    }
+
+    #[test]
+    fn what_grows_is_whole_when_it_is_said_to_end_and_has_left() {
+        let (mut writer, _sender, there) = writer("$sent $end");
+        let (mut lines, now) = (OpenLines::default(), Now::new(0, 0));
+        begin(&mut writer, &mut lines, "/", &now);
+        writer.place(&mut lines, Place { queued_end: 1_100, content: None }, 1_000);
+        writer.grow(&mut lines, 7);
+        writer.sent(&mut lines, 1_107, &now);
+        assert!(!lines.is_empty(), "there may be more");
+        writer.end_growing(&mut lines, 1_107);
+        writer.sent(&mut lines, 1_107, &now);
+        writer.flush();
+        assert_eq!(batch(&there).as_deref(), Some("7 whole\n"));
+    }
+
+    #[test]
+    fn a_line_without_room_in_its_connection_is_written_at_once() {
+        let (mut writer, _sender, there) = writer("$path $sent $end $request_us");
+        let (mut lines, now) = (OpenLines::default(), Now::new(0, 0));
+        let long = format!("/{}", "x".repeat(7_000));
+        let mut begun = 0;
+        while lines.has_room() {
+            begin(&mut writer, &mut lines, &long, &now);
+            begun += 1;
+            let place = Place { queued_end: begun * 100, content: Some(5) };
+            writer.place(&mut lines, place, 0);
+            assert!(begun < 100, "there is no bound");
+        }
+        begin(&mut writer, &mut lines, "/more", &now);
+        // It has no place: that of the line before stays as it is.
+        let place = Place { queued_end: (begun + 1) * 100, content: Some(5) };
+        writer.place(&mut lines, place, 0);
+        writer.flush();
+        assert_eq!(batch(&there).as_deref(), Some("/more 5 open -\n"));
+        writer.sent(&mut lines, begun * 100, &now);
+        assert!(lines.is_empty());
+        writer.flush();
+        assert_eq!(batch(&there).map(|text| text.lines().count()), Some(begun as usize));
     }
 
     #[test]

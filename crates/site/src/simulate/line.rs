@@ -1,5 +1,6 @@
 //! One line of an access log: the common and the combined format, and objects of JSON.
 
+use flyball_http::End;
 use serde_json::Value;
 
 /// What a replay needs of one request.
@@ -18,7 +19,8 @@ pub(super) struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Entry(Entry),
-    /// A request, but not one for a file: another method, or one that was not understood.
+    /// A request, but not one for a file, or not all of one: another method, one that was not
+    /// understood, or an answer that was cut, if the log says that.
     Other,
     Malformed,
 }
@@ -29,6 +31,7 @@ const TARGET: &[&str] = &["path", "uri", "target", "request_uri", "url"];
 const REQUEST: &[&str] = &["request", "request_line"];
 const STATUS: &[&str] = &["status", "status_code"];
 const BYTES: &[&str] = &["bytes_sent", "bytes", "body_bytes_sent", "size", "length"];
+const END: &[&str] = &["end"];
 const REFERER: &[&str] = &["referer", "http_referer", "referrer"];
 
 /// Reads a line without its end.
@@ -36,6 +39,7 @@ pub(super) fn parse(line: &[u8]) -> Line {
     let line = line.trim_ascii();
     match line.first() {
         Some(b'{') => json(line).unwrap_or(Line::Malformed),
+        _ if End::is_cut(line) => Line::Other,
         _ => combined(line).unwrap_or(Line::Malformed),
     }
 }
@@ -88,6 +92,9 @@ fn json(line: &[u8]) -> Option<Line> {
         (None, None) => return None,
     };
     let target = target.map(str::as_bytes);
+    if find(END).and_then(Value::as_str).is_some_and(|end| End::is_cut(end.as_bytes())) {
+        return Some(Line::Other);
+    }
     Some(entry(method.as_bytes(), target, status as u16, bytes, referer))
 }
 

@@ -125,7 +125,7 @@ impl Report {
         for (count, what) in [
             (self.large, format!("for files beyond {small}, which are not held in memory")),
             (self.unknown, "for files whose size nothing tells".into()),
-            (self.others, "of other methods, or without a file".into()),
+            (self.others, "of other methods, without a file, or not sent to the end".into()),
         ] {
             if count > 0 {
                 writeln!(f, "left out: {count} {what}")?;

@@ -224,6 +224,28 @@ fn a_file_that_grew_is_brought_in_again_and_one_that_was_broken_off_is_not() {
 }
 
 #[test]
+fn an_answer_that_the_log_says_was_cut_is_passed_over() {
+    let whole = line("/a.txt", 10, "-");
+    let json = |end: &str| {
+        let object = "{\"method\":\"GET\",\"path\":\"/a.txt\",\"status\":200,\"bytes_sent\":";
+        format!("{object}10,\"end\":\"{end}\"}}\n")
+    };
+    let with = |line: &str, end: &str| line.replace('\n', &format!(" {end}\n"));
+    let common = "- - - [-] \"GET /a.txt HTTP/1.1\" 200 10\n";
+    let log = [
+        with(&whole, "whole"),
+        with(&whole, "left"),
+        with(common, "timeout"),
+        with(common, "whole"),
+        json("whole"),
+        json("changed"),
+    ]
+    .concat();
+    let report = replay(options(&[KIB]), &log);
+    assert_eq!((report.lines, report.requests, report.others), (6, 3, 3));
+}
+
+#[test]
 fn a_long_log_tells_how_far_it_has_come() {
     let log = line("/a.txt", 1, "-").repeat(3 * PROGRESS_LINES as usize);
     let mut simulation = Simulation::new(options(&[KIB])).unwrap();

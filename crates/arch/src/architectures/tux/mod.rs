@@ -392,7 +392,7 @@ impl EventLoop {
     }
 
     fn report(mut self) -> Report {
-        self.requests.leave();
+        self.requests.leave(&mut self.desk);
         self.desk.publish();
         self.desk.publish_states(std::iter::empty());
         Report { unfinished: self.requests.slots.len() }

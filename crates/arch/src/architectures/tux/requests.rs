@@ -439,8 +439,10 @@ impl Requests {
 
     /// The process ends: so do the connections that it still has, in the way that tells their
     /// clients whether an answer is whole.
-    pub(crate) fn leave(&mut self) {
-        self.slots.values_mut().for_each(|slot| cut_off(&*slot.socket, &mut slot.connection));
+    pub(crate) fn leave(&mut self, desk: &mut Desk) {
+        for slot in self.slots.values_mut() {
+            cut_off(&*slot.socket, &mut slot.connection, desk.log());
+        }
     }
 
     fn close(
@@ -462,7 +464,7 @@ impl Requests {
             // The ring holds the socket until its callbacks have come, which they do now.
             let _ = net::shutdown_both(&*slot.socket);
         }
-        slot.connection.end(desk, reason);
+        slot.connection.end(desk, reason, || net::untaken(&*slot.socket));
     }
 }
 

@@ -274,7 +274,7 @@ impl Loop {
         let mut needs = Needs::default();
         let over = loop {
             if let Some(reason) = slot.ending.over {
-                break Some(reason).filter(|_| !slot.is_busy());
+                break Some(reason).filter(|_| operations.is_done(slot, token));
             }
             // While an operation is under way, the plan waits and the rest goes on.
             if slot.on_disk.is_none()
@@ -324,7 +324,7 @@ impl Loop {
     fn close(&mut self, token: Token, reason: CloseReason) {
         let Some(slot) = self.slots.remove(token) else { return };
         self.timers.clear(token.index());
-        self.operations.close(slot, token).end(&mut self.desk, reason);
+        self.operations.close(slot, token, reason, &mut self.desk);
         self.accepts.resume();
     }
 
@@ -392,8 +392,9 @@ impl Loop {
     }
 
     fn report(mut self) -> Report {
+        let unfinished = self.operations.leave(&mut self.slots, &mut self.desk);
         self.desk.publish();
         self.desk.publish_states(std::iter::empty());
-        Report { unfinished: self.operations.leave(&mut self.slots) }
+        Report { unfinished }
     }
 }

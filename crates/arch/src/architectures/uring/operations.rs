@@ -293,7 +293,10 @@ impl Operations {
             Completion::Shut => slot.ending.shutting = false,
             Completion::Unacknowledged(bytes) => {
                 slot.ending.asking = false;
-                slot.connection.expired(|| bytes, desk);
+                match slot.ending.over {
+                    Some(_) => slot.ending.untaken = Some(bytes),
+                    None => slot.connection.expired(|| bytes, desk),
+                }
             }
             _ => debug_assert!(false, "this was not asked for"),
         }
@@ -519,6 +522,21 @@ impl Operations {
         answer
     }
 
+    /// Whether nothing is under way for a connection that is over, and it is known how much its
+    /// socket holds, if the log waits for that.
+    pub(crate) fn is_done(&mut self, slot: &mut Slot, token: Token) -> bool {
+        let is_known = slot.ending.untaken.is_some() || slot.ending.closed;
+        if slot.is_busy() || is_known || !slot.connection.has_open_lines() {
+            return !slot.is_busy();
+        }
+        slot.ending.untaken = match slot.socket.plain() {
+            Some(plain) => Some(net::untaken(plain)),
+            None => self.ring.unacknowledged(&slot.socket, token.bits()),
+        };
+        slot.ending.asking = slot.ending.untaken.is_none();
+        !slot.ending.asking
+    }
+
     /// Does what a connection wants of its socket beside receiving and sending.
     pub(crate) fn serve_socket(
         &mut self,
@@ -557,11 +575,14 @@ impl Operations {
 
     /// The process ends: so do the connections that it still has, in the way that tells their
     /// clients whether an answer is whole. How many they are.
-    pub(crate) fn leave(&mut self, slots: &mut Slots<Slot>) -> usize {
+    pub(crate) fn leave(&mut self, slots: &mut Slots<Slot>, desk: &mut Desk) -> usize {
         for token in slots.tokens() {
             let Some(slot) = slots.find(token) else { continue };
             slot.connection.cut_off();
             self.say_last_words(slot, token);
+            let (log, now) = desk.log();
+            let untaken = || slot.socket.plain().map_or(0, net::untaken);
+            slot.connection.cut_lines(log, CloseReason::Draining, untaken, now);
             if !slot.ending.closed && slot.connection.is_cut_short() {
                 self.ring.reset_on_close(&slot.socket);
             }
@@ -571,8 +592,14 @@ impl Operations {
         slots.len()
     }
 
-    /// Closes the socket of a connection that is over.
-    pub(crate) fn close(&mut self, mut slot: Slot, token: Token) -> Connection {
+    /// Closes the socket of a connection that is over, and ends it.
+    pub(crate) fn close(
+        &mut self,
+        mut slot: Slot,
+        token: Token,
+        reason: CloseReason,
+        desk: &mut Desk,
+    ) {
         self.drop_pieces(&mut slot);
         self.links.abandon(slot.link, token, &mut self.ring);
         if !slot.ending.closed {
@@ -581,7 +608,8 @@ impl Operations {
             }
             self.ring.close(slot.socket);
         }
-        slot.connection
+        let untaken = slot.ending.untaken.unwrap_or(0);
+        slot.connection.end(desk, reason, || untaken);
     }
 }
 

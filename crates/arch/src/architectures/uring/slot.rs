@@ -101,8 +101,10 @@ pub(super) struct Output {
 pub(super) struct Ending {
     /// It is over, once nothing is under way.
     pub(super) over: Option<CloseReason>,
-    /// The socket is asked what it holds, because time is up.
+    /// The socket is asked what it holds: time is up, or the log tells what its client has.
     pub(super) asking: bool,
+    /// What the socket held when it was over, once that is known.
+    pub(super) untaken: Option<u64>,
     /// The write side is being shut down.
     pub(super) shutting: bool,
     /// A send is under way that closes the socket: it may be closed already.

@@ -4,6 +4,10 @@
 //! Logs of real servers (those of NASA and ClarkNet of 1995, say) have requests without a protocol,
 //! quotes and blanks in a URI, bytes that are no UTF-8, and sizes of `-`: these are read. A request
 //! of HTTP/0.9 is asked for by HTTP/1.0.
+//!
+//! A line may end with a word that says how its answer ended, as `$end` of this server does.
+
+use flyball_http::End;
 
 use super::Entry;
 use crate::workload::target::target_of;
@@ -23,9 +27,10 @@ pub(super) fn entry(line: &[u8]) -> Result<Entry<'_>, &'static str> {
     let time_s = time(&line[opened + 1..closed]).ok_or("its [time] is none")?;
     let rest = line[closed + 1..].trim_ascii();
     let rest = rest.strip_prefix(b"\"").ok_or("it has no \"request\"")?;
+    let is_cut = End::is_cut(rest);
     let (line, status, bytes) = quoted(rest).ok_or("no status follows a quote")?;
     let (method, target, is_http10) = request(line)?;
-    Ok(Entry { client, time_s, method, target, is_http10, status, bytes })
+    Ok(Entry { client, time_s, method, target, is_http10, status, bytes, is_cut })
 }
 
 fn position(text: &[u8], wanted: u8) -> Option<usize> {

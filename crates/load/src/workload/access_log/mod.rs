@@ -35,12 +35,15 @@ struct Entry<'a> {
     status: u16,
     /// Bytes of the body.
     bytes: u64,
+    /// The log says that not all of it was sent.
+    is_cut: bool,
 }
 
 impl Entry<'_> {
     /// Whether it is a file's: what a set of data consists of.
     fn is_file(&self) -> bool {
-        self.method == "GET" && matches!(self.status, 200 | 304) && !self.target.contains('?')
+        let is_answered = matches!(self.status, 200 | 304) && !self.is_cut;
+        self.method == "GET" && is_answered && !self.target.contains('?')
     }
 }
 

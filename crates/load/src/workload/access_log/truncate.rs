@@ -140,12 +140,14 @@ mod tests {
             ("GET /d/b%20c", "200 500"),
             ("GET /cgi?x", "200 90"),
             ("GET /none", "404 90"),
-            ("GET /a", "200 1000"),
+            ("GET /a", "200 1000 \"-\" \"-\" whole"),
             ("POST /p", "200 10"),
             ("GET /d/", "200 300"),
             ("GET /a/under", "200 5"),
             ("GET /.hidden", "200 5"),
             ("GET /a", "200 1000"),
+            ("GET /a", "200 9000 \"-\" \"-\" left"),
+            ("GET /cut", "200 70 cut"),
         ]
         .iter()
         .enumerate()

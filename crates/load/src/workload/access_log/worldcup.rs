@@ -57,6 +57,7 @@ pub(super) fn read(
                 _ => 0,
             },
             bytes: u64::from(Some(number(record, 12)).filter(|size| *size < u32::MAX).unwrap_or(0)),
+            is_cut: false,
         };
         take(entry, number(record, 4));
     }

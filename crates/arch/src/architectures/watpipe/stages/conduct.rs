@@ -6,6 +6,8 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 
+use flyball_conn::RequestLog;
+use flyball_http::Now;
 use flyball_sys::error_log::Level;
 use flyball_sys::readiness::{self, Interest};
 use flyball_sys::{clock, process, say};
@@ -64,8 +66,9 @@ pub(crate) fn conduct(
     // A thread that the disk does not let go of ends with the process.
     let end = End::in_ms(ENDING_MS_MAX);
     wait_until(end, worker, pipeline, |_| pipeline.running.load(SeqCst) == 0)?;
-    pipeline.read_poll.leave();
-    pipeline.write_poll.leave();
+    let mut log = RequestLog::new(&worker.log);
+    let now = Now::new(clock::monotonic_ms(), clock::unix_ms());
+    pipeline.cut_off(&mut log, &now);
     served.map(|()| Report { unfinished })
 }
 

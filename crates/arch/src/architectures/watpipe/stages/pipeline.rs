@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
-use flyball_conn::SpareBuffers;
-use flyball_http::CloseReason;
+use flyball_conn::{RequestLog, SpareBuffers};
+use flyball_http::{CloseReason, Now};
 use flyball_observe::counters::Counter;
 use flyball_observe::histogram::Timing;
 use flyball_observe::standing::StateChanges;
@@ -17,7 +17,8 @@ use super::poll::{PollStage, Poller};
 use super::queue::Queue;
 use crate::accept::Room;
 use crate::desk::Desk;
-use crate::transmit::take_leave;
+use crate::kernel::net;
+use crate::transmit::{cut_off, take_leave};
 use crate::worker::{Order, Worker};
 
 /// How late a thread publishes what it counted when it never rests, in milliseconds.
@@ -132,6 +133,21 @@ impl Pipeline {
     }
 }
 
+impl Pipeline {
+    /// The process ends: so do the connections that no thread has, in the way that tells their
+    /// clients whether an answer is whole.
+    pub(crate) fn cut_off(&self, log: &mut RequestLog, now: &Now) {
+        self.read_poll.cut_off(log, now);
+        self.write_poll.cut_off(log, now);
+        let queues = self.partitions.iter().flat_map(|one| [&one.read, &one.write]);
+        for queue in queues {
+            while let Some(mut line) = queue.take_now() {
+                cut_off(&line.socket, &mut line.connection, (log, now));
+            }
+        }
+    }
+}
+
 /// `connections.max`, whichever acceptor takes the place.
 impl Room for Pipeline {
     fn enter(&self) -> bool {
@@ -181,7 +197,9 @@ impl Thread {
     ) -> Option<Line> {
         let pipeline = Arc::clone(&self.pipeline);
         let queue = queue(&pipeline.partitions[partition]);
-        if let Some(line) = queue.take_now().filter(|_| !pipeline.is_ending()) {
+        // What is left at the end is cut off in its own way.
+        let line = if pipeline.is_ending() { None } else { queue.take_now() };
+        if let Some(line) = line {
             self.desk.begin_turn();
             if self.desk.now.ms() >= self.published_ms + PUBLISH_MS {
                 self.publish();
@@ -273,7 +291,7 @@ impl Thread {
         line.count_out(&mut self.changes);
         let Line { socket, mut connection, .. } = line;
         take_leave(&socket, &mut connection);
-        connection.end(&mut self.desk, reason);
+        connection.end(&mut self.desk, reason, || net::untaken(&socket));
         drop(socket);
         self.pipeline.closed();
     }

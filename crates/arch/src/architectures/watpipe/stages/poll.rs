@@ -9,6 +9,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flyball_conn::RequestLog;
+use flyball_http::Now;
 use flyball_site::Upstream;
 use flyball_sys::readiness::{Arm, Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
@@ -107,9 +109,10 @@ impl PollStage {
 
     /// The process ends: so do the connections that wait, in the way that tells their clients
     /// whether an answer is whole.
-    pub(crate) fn leave(&self) {
-        let mut room = self.lock();
-        room.waiting.values_mut().for_each(|one| cut_off(&one.socket, &mut one.connection));
+    pub(crate) fn cut_off(&self, log: &mut RequestLog, now: &Now) {
+        for one in self.lock().waiting.values_mut() {
+            cut_off(&one.socket, &mut one.connection, (log, now));
+        }
     }
 
     /// Lets a connection wait for `interest` and for its deadline. Gives it back when there is an
