@@ -133,6 +133,7 @@ impl Master {
         };
         let most = registry::ALL.iter().map(blocks_of).max().unwrap_or(1);
         error_log::share()?;
+        error_log::stamp();
         error_log::set_level(server.setup.settings.log.level);
         let clients = clients::limits(&server.setup.settings)?;
         let shared = SharedState::new(blocks_for(most))?.with_clients(clients);

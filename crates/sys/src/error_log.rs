@@ -8,8 +8,11 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use rustix::fs::fstat;
+
+use crate::clock;
 use crate::shared::SharedCounters;
 
 /// How much a message matters, and up to where messages are written.
@@ -46,6 +49,37 @@ static SHARED: OnceLock<SharedCounters> = OnceLock::new();
 
 /// The level until then.
 static OWN: AtomicU64 = AtomicU64::new(Level::Info as u64);
+
+/// Whether lines begin with the time.
+static IS_STAMPED: AtomicBool = AtomicBool::new(false);
+
+/// From now on lines of this process, and of those that it forks, begin with the time in UTC,
+/// unless the journal takes them, which has its own.
+pub fn stamp() {
+    let journal = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+    IS_STAMPED.store(!is_stderr(&journal), Relaxed);
+}
+
+/// Whether standard error is what this says: the numbers of a device and of an inode, with a colon
+/// between them (systemd.exec(5)).
+fn is_stderr(stream: &str) -> bool {
+    let own = fstat(io::stderr()).map(|own| format!("{}:{}", own.st_dev, own.st_ino));
+    own.is_ok_and(|own| own == stream)
+}
+
+/// So many milliseconds since 1970 as `2026-11-21T09:00:00.123Z` and a blank (RFC 3339).
+fn stamp_of(unix_ms: u64) -> String {
+    let (seconds, ms) = ((unix_ms / 1_000) as libc::time_t, unix_ms % 1_000);
+    // SAFETY: all of it is numbers and a pointer that is never followed, for which zero is valid.
+    let mut utc: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to values that live for the call, and it keeps none.
+    if unsafe { libc::gmtime_r(&raw const seconds, &raw mut utc) }.is_null() {
+        return String::new();
+    }
+    let (year, month, day) = (1900 + utc.tm_year, 1 + utc.tm_mon, utc.tm_mday);
+    let (hour, minute, second) = (utc.tm_hour, utc.tm_min, utc.tm_sec);
+    format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z ")
+}
 
 fn word() -> &'static AtomicU64 {
     SHARED.get().and_then(|shared| shared.all().first()).unwrap_or(&OWN)
@@ -86,7 +120,11 @@ pub fn say(level: Level, message: fmt::Arguments<'_>) {
 /// Writes a line whatever the level is: what somebody has ordered, and what was answered. One
 /// call, so that the lines of several processes do not mix; an error has nowhere to go.
 pub fn write(message: fmt::Arguments<'_>) {
-    let _ = io::stderr().lock().write_all(line(message).as_bytes());
+    let stamp = match IS_STAMPED.load(Relaxed) {
+        true => stamp_of(clock::unix_ms()),
+        false => String::new(),
+    };
+    let _ = io::stderr().lock().write_all((stamp + &line(message)).as_bytes());
 }
 
 /// The line of a message.
@@ -193,6 +231,21 @@ mod tests {
         assert_eq!(shown, format!("{start}{end}\n"));
         let plain = "a path with\ta tab, an \u{e9}, \u{4e16} and \u{fffd} \\x1b";
         assert_eq!(line(format_args!("{plain}")), format!("flyball: {plain}\n"));
+    }
+
+    #[test]
+    fn the_time_of_a_line_is_that_of_utc() {
+        assert_eq!(stamp_of(784_111_777_005), "1994-11-06T08:49:37.005Z ");
+        assert_eq!(stamp_of(1_709_164_800_999), "2024-02-29T00:00:00.999Z ");
+    }
+
+    #[test]
+    fn the_journal_is_known_by_its_numbers() {
+        let own = fstat(io::stderr()).unwrap();
+        assert!(is_stderr(&format!("{}:{}", own.st_dev, own.st_ino)));
+        for other in [String::new(), "1".into(), format!("{}:{}", own.st_dev, own.st_ino + 1)] {
+            assert!(!is_stderr(&other), "{other}");
+        }
     }
 
     #[test]

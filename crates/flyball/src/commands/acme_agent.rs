@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use flyball::cli::USAGE_EXIT;
-use flyball_sys::error_log::Level;
+use flyball_sys::error_log::{self, Level};
 use flyball_sys::say;
 
 pub(crate) fn run() -> ExitCode {
+    error_log::stamp();
     match flyball_acme::run(std::io::stdin(), std::io::stdout()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
