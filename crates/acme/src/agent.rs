@@ -12,6 +12,8 @@ mod ladder;
 mod lease;
 mod order;
 mod pair;
+mod requests;
+mod revoke;
 mod schedule;
 mod storage;
 mod time;
@@ -21,22 +23,25 @@ pub use certificates::{About, Kept, import, kept};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufReader, Read, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_sys::error_log::Level;
 use flyball_sys::process::hide_memory;
 use flyball_sys::say;
-use instant_acme::{Account, Error, RevocationRequest};
+use instant_acme::{Account, Error};
 
 use crate::agent::challenges::Challenges;
 use crate::agent::channel::{Channel, Gone};
 use crate::agent::entry::Entry;
-use crate::agent::fault::{Fault, asked};
+use crate::agent::fault::Fault;
 use crate::agent::https::Https;
 use crate::agent::ladder::Limiter;
 use crate::agent::lease::Lease;
 use crate::agent::order::Orders;
 use crate::agent::pair::Pair;
+use crate::agent::requests::Requests;
+use crate::agent::revoke::Revocations;
 use crate::agent::schedule::Due;
 use crate::agent::storage::{Shelf, Storage};
 use crate::configuration::{Authority, Configuration, Kind};
@@ -62,7 +67,10 @@ const REHEARSAL: &str = "_rehearsal.";
 ///
 /// # Errors
 /// What it was told wrong, or why it cannot work at all.
-pub fn run(input: impl Read + Send + 'static, output: impl Write + 'static) -> Result<(), String> {
+pub fn run(
+    input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
+) -> Result<(), String> {
     // It holds keys.
     hide_memory().map_err(|error| error.to_string())?;
     let mut input = BufReader::new(input);
@@ -76,8 +84,10 @@ pub fn run(input: impl Read + Send + 'static, output: impl Write + 'static) -> R
     let root = &configuration.storage;
     let storage = Storage::open(root).map_err(|error| format!("{}: {error}", root.display()))?;
     confine::confine(&configuration).map_err(|error| error.to_string())?;
-    let channel = Channel::new(input, output);
-    let mut agent = Agent::new(*configuration, names, storage, channel);
+    let requests = Arc::new(Requests::new(storage.clone(), names.clone()));
+    let noted = Arc::clone(&requests);
+    let channel = Channel::new(input, output, move |message| noted.note(message));
+    let mut agent = Agent::new(*configuration, names, (storage, requests), channel);
     loop {
         let wait = match agent.turn() {
             Ok(wait) => wait,
@@ -100,6 +110,8 @@ pub fn run(input: impl Read + Send + 'static, output: impl Write + 'static) -> R
 struct Agent {
     configuration: Configuration,
     storage: Storage,
+    requests: Arc<Requests>,
+    revocations: Revocations,
     channel: Channel,
     entries: Vec<Entry>,
     /// By the URL of the directory.
@@ -135,7 +147,7 @@ impl Agent {
     fn new(
         configuration: Configuration,
         names: Vec<Vec<Name>>,
-        storage: Storage,
+        (storage, requests): (Storage, Arc<Requests>),
         channel: Channel,
     ) -> Agent {
         let by = number_of(&configuration);
@@ -143,6 +155,8 @@ impl Agent {
         Agent {
             configuration,
             storage,
+            requests,
+            revocations: Revocations::default(),
             channel,
             entries,
             connections: HashMap::new(),
@@ -160,25 +174,18 @@ impl Agent {
         match message {
             // It has given up what another configuration may need.
             ToAgent::Configure(_) => return Err("it is configured already".into()),
-            ToAgent::Renew { name } => match self.named(&name) {
-                Some(at) => self.entries[at].ask_for(&self.storage),
-                None => say!(Level::Warn, "acme: no certificate has the name {name}"),
-            },
-            ToAgent::Revoke { name } => match self.named(&name) {
-                Some(at) => self.revoke(at),
-                None => say!(Level::Warn, "acme: no certificate has the name {name}"),
-            },
+            // What is asked for was written down when it came.
+            ToAgent::Renew { name } | ToAgent::Revoke { name } => {
+                if let Some(at) = self.requests.named(&name) {
+                    let stem = self.entries[at].stem.clone();
+                    self.recall(&stem, &self.requests.of(&stem));
+                }
+            }
             // Of challenges that are not waited for any more.
             ToAgent::ChallengeStands { .. } | ToAgent::ChallengeFails { .. } => {}
         }
         self.order_at = 0;
         Ok(())
-    }
-
-    fn named(&self, name: &str) -> Option<usize> {
-        self.entries.iter().position(|entry| {
-            entry.names.iter().any(|known| known.as_str().eq_ignore_ascii_case(name))
-        })
     }
 
     /// Does one thing that is due; how long there is nothing to do.
@@ -187,6 +194,11 @@ impl Agent {
         if now >= self.check_at {
             self.check_at = now + CHECK_EVERY;
             self.look()?;
+            self.recall_requests()?;
+        }
+        if self.revocations.due(now) {
+            self.revoke(now);
+            return Ok(Duration::ZERO);
         }
         let due: Vec<Due> = self.entries.iter().map(|entry| entry.schedule.next(now)).collect();
         if !due.iter().any(|due| matches!(due, Due::Order { .. })) {
@@ -213,7 +225,8 @@ impl Agent {
             Due::Ask => self.advice_at,
             Due::At(at) => *at,
         });
-        let next = next.chain([self.check_at]).min().unwrap_or(now);
+        let next =
+            next.chain([self.check_at]).chain(self.revocations.next_at(now)).min().unwrap_or(now);
         Ok(Duration::from_secs(next.saturating_sub(now)))
     }
 
@@ -455,6 +468,8 @@ impl Agent {
         self.storage.remove(Shelf::Orders, &entry.stem)?;
         self.storage.remove(Shelf::Failures, &entry.stem)?;
         entry.succeeded(&self.storage, &self.configuration.authorities, time::unix());
+        // Where it stays, the next agent sees by the serial number that it is done.
+        let _ = self.requests.change(&entry.stem, |asked| asked.other_than = None);
         say!(Level::Info, "acme: a certificate for {} is there", entry.title());
         Ok(())
     }
@@ -506,28 +521,5 @@ impl Agent {
             true => self.entries[at].schedule.never_ask(),
             false => self.advice_at = now + ADVICE_PAUSE,
         }
-    }
-
-    /// Revokes the certificate that is there, and has another ordered.
-    fn revoke(&mut self, at: usize) {
-        let Some(certificate) = self.entries[at].held().map(|pair| pair.certificate().clone())
-        else {
-            return say!(Level::Warn, "acme: {}: no certificate", self.entries[at].title());
-        };
-        let mut why = String::new();
-        for authority in self.configuration.authorities.clone() {
-            let revoked = self.connection(&authority, authority.url()).and_then(|known| {
-                let request = RevocationRequest { certificate: &certificate, reason: None };
-                Ok(asked(|| known.https.finish(known.account.revoke(&request)))?)
-            });
-            match revoked {
-                Ok(()) => {
-                    self.entries[at].ask_for(&self.storage);
-                    return say!(Level::Info, "acme: {}: revoked", self.entries[at].title());
-                }
-                Err(fault) => why = format!("{}: {}", authority.url(), fault.why()),
-            }
-        }
-        say!(Level::Error, "acme: {}: not revoked: {why}", self.entries[at].title());
     }
 }

@@ -14,8 +14,8 @@ pub(crate) const LOCK: &str = "lock";
 pub(crate) const WAITING: &str = "waiting";
 
 /// Names of all that lies in a storage.
-pub const STORAGE_NAMES: [&str; 7] =
-    ["accounts", CERTIFICATES, "orders", "failures", "challenges", LOCK, WAITING];
+pub const STORAGE_NAMES: [&str; 8] =
+    ["accounts", CERTIFICATES, "orders", "failures", "challenges", "asked", LOCK, WAITING];
 
 /// The extension of their files.
 pub(crate) const PEM: &str = "pem";

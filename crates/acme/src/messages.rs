@@ -13,6 +13,7 @@
 //!   |<--{"order-ends": {"name": ".."}}--------------|
 //!   |<--{"certificate": {"names": .., "path": ..}}--|
 //!   |---{"renew": {"name": ".."}}------------------>|   by the operator's order
+//!   |<--{"noted": {"name": "..", "how": "written"}}-|   when the storage has it
 //!   |---{"revoke": {"name": ".."}}----------------->|
 //! ```
 //!
@@ -26,6 +27,10 @@ use crate::configuration::Configuration;
 
 /// Longest message in bytes, with its end of line.
 pub const MESSAGE_MAX: usize = 4 << 20;
+
+/// From one request of the operator for a certificate to the next that is passed on, in seconds:
+/// authorities count orders of the same names, and issue few a week.
+pub const ASKED_APART_S: u64 = 60;
 
 /// From the master to the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +56,7 @@ pub enum ToAgent {
         /// One of its names.
         name: String,
     },
-    /// Revoke the certificate that has this name, and order another.
+    /// Revoke the certificate that is there now and has this name, and order another.
     Revoke {
         /// One of its names.
         name: String,
@@ -84,6 +89,22 @@ pub enum FromAgent {
         /// As in [`FromAgent::OrderBegins`].
         name: String,
     },
+    /// The answer to [`ToAgent::Renew`] and [`ToAgent::Revoke`], before they are done.
+    Noted {
+        /// As it was told.
+        name: String,
+        /// Whether it will be done.
+        how: Note,
+    },
+    /// What was asked of an agent before this one, less than [`ASKED_APART_S`] ago, in seconds.
+    AskedBefore {
+        /// One of its names.
+        name: String,
+        /// A renewal.
+        renewal: Option<u64>,
+        /// A revocation.
+        revocation: Option<u64>,
+    },
     /// A pair of key and chain lies ready: at the start, and when it is another.
     Certificate {
         /// The names that were asked for.
@@ -93,6 +114,18 @@ pub enum FromAgent {
     },
     /// What is known about certificates: of all at the start, then of those where it has changed.
     Status(Vec<Status>),
+}
+
+/// How an agent has taken a request of the operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Note {
+    /// The storage has it: where this agent ends, the next one does it.
+    Written,
+    /// The storage has not, and why: this agent does it, and no other.
+    Unwritten(String),
+    /// It is not done, and why.
+    Refused(String),
 }
 
 /// What to answer an authority.

@@ -6,12 +6,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use flyball_acme::Configuration;
-use flyball_acme::messages::{Challenge, FromAgent, MESSAGE_MAX, Status, ToAgent};
+use flyball_acme::messages::{
+    ASKED_APART_S, Challenge, FromAgent, MESSAGE_MAX, Note, Status, ToAgent,
+};
+use flyball_acme::{Configuration, Name};
+use flyball_sys::clock::monotonic_ms;
 use flyball_sys::net;
 use flyball_sys::readiness::Interest;
 use flyball_tls::Pair;
 
+use crate::control::{COMMAND_MS_MAX, Reply};
 use crate::tls::Challenges;
 
 /// Most challenges that are answered at a time.
@@ -23,9 +27,11 @@ const OUTPUT_BYTES_MAX: usize = 8 << 20;
 /// Bytes that are read from it at a time.
 const READ_BYTES: usize = 64 * 1024;
 
-/// From one request of the operator for a certificate to the next that is passed on, in
-/// milliseconds: authorities count orders of the same names, and issue few a week.
-const ASKED_APART_MS: u64 = 60_000;
+/// [`ASKED_APART_S`] in milliseconds.
+const ASKED_APART_MS: u64 = ASKED_APART_S * 1_000;
+
+/// What is said of a request that the agent has taken.
+const TOLD: &str = "the agent is told; /status and the error log say how it goes";
 
 /// Longest value of a status, in bytes; longer ones are cut.
 const TEXT_BYTES_MAX: usize = 1_024;
@@ -42,6 +48,19 @@ pub(crate) struct Agent {
     statuses: Vec<Option<Status>>,
     /// What is under way for each.
     orders: Vec<Order>,
+    /// The operator waits for what the agent says to this.
+    asker: Option<Asker>,
+}
+
+/// An operator who waits for an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Asker {
+    /// The name of the certificate, as it was asked for.
+    pub(crate) name: String,
+    /// Who it is, for the log.
+    pub(crate) whose: String,
+    /// When it was asked, in milliseconds of the monotonic clock.
+    asked_ms: u64,
 }
 
 /// What is under way for a certificate. Times are milliseconds of the monotonic clock.
@@ -90,6 +109,8 @@ pub(crate) struct Heard {
     pub(crate) has_status: bool,
     /// Other challenges are to be answered; these are waited for, by their numbers.
     pub(crate) challenges: Option<Vec<u64>>,
+    /// What to answer an operator who waits.
+    pub(crate) answer: Option<(Asker, Result<Reply, String>)>,
 }
 
 impl Agent {
@@ -112,6 +133,7 @@ impl Agent {
             challenges,
             statuses,
             orders,
+            asker: None,
         };
         agent.tell(&ToAgent::Configure(Box::new(configuration)))?;
         Ok((agent, theirs))
@@ -133,24 +155,64 @@ impl Agent {
 
     /// Which certificate that it gets is for this name.
     fn named(&self, name: &str) -> Option<usize> {
-        let is_it = |known: &String| known.eq_ignore_ascii_case(name);
+        let name = Name::parse(name).ok()?;
+        let is_it = |known: &String| Name::parse(known).is_ok_and(|known| known == name);
         self.configuration.certificates.iter().position(|names| names.iter().any(is_it))
     }
 
     /// Tells it what the operator wants of the certificate of this name, unless that is under way
-    /// or was asked for a moment ago: what to answer. Nothing where it keeps none of this name.
+    /// or was asked for a moment ago: what to answer, or nothing where the agent's own answer is to
+    /// be waited for.
+    ///
+    /// # Errors
+    /// Where it keeps none of this name, or cannot be told.
     pub(crate) fn ask(
         &mut self,
-        name: &str,
+        whose: &str,
         message: &ToAgent,
         now_ms: u64,
-    ) -> Option<io::Result<String>> {
-        let at = self.named(name)?;
+    ) -> Result<Option<String>, String> {
+        let (ToAgent::Renew { name } | ToAgent::Revoke { name }) = message else { return Ok(None) };
+        let at = self.named(name);
+        let at = at.ok_or_else(|| format!("no certificate for {name} comes by ACME"))?;
         if let Some(said) = self.orders[at].ask(message, now_ms) {
-            return Some(Ok(said));
+            return Ok(Some(format!("{name}: {said}")));
         }
-        let said = "the agent is told; /status and the error log say how it goes";
-        Some(self.tell(message).map(|()| said.into()))
+        self.tell(message).map_err(|error| format!("the agent: {error}"))?;
+        let (name, whose) = (name.to_owned(), whose.to_owned());
+        self.asker = Some(Asker { name, whose, asked_ms: now_ms });
+        Ok(None)
+    }
+
+    /// The operator who waits for what the agent says, and is not answered by it any more.
+    pub(crate) fn take_asker(&mut self) -> Option<Asker> {
+        self.asker.take()
+    }
+
+    /// Whether an operator waits, who has not given up yet.
+    pub(crate) fn is_waited_for(&self, now_ms: u64) -> bool {
+        let waits = |asker: &Asker| now_ms.saturating_sub(asker.asked_ms) < COMMAND_MS_MAX;
+        self.asker.as_ref().is_some_and(waits)
+    }
+
+    /// The agent has said how it takes what the operator asks for. One that is not done may be
+    /// asked for again at once.
+    fn noted(&mut self, name: &str, how: Note) -> Option<(Asker, Result<Reply, String>)> {
+        let asker = self.asker.take_if(|asker| asker.name == name)?;
+        let done = match how {
+            Note::Written => Ok(Reply::Done(format!("{name}: {TOLD}"))),
+            Note::Unwritten(why) => Ok(Reply::Done(format!(
+                "{name}: {TOLD}; it is forgotten where the agent ends before it is done: {}",
+                cut(why)
+            ))),
+            Note::Refused(why) => {
+                if let Some(at) = self.named(name) {
+                    (self.orders[at].renewal_ms, self.orders[at].revocation_ms) = (None, None);
+                }
+                Err(format!("{name}: {}", cut(why)))
+            }
+        };
+        Some((asker, done))
     }
 
     /// What is known of certificates.
@@ -222,6 +284,12 @@ impl Agent {
             }
             FromAgent::OrderBegins { name } => self.order(&name, true),
             FromAgent::OrderEnds { name } => self.order(&name, false),
+            FromAgent::Noted { name, how } => {
+                heard.answer = self.noted(&name, how).or(heard.answer.take());
+            }
+            FromAgent::AskedBefore { name, renewal, revocation } => {
+                self.remember(&name, renewal, revocation);
+            }
             FromAgent::ChallengeSet { id, challenge } => {
                 if self.challenges.len() >= CHALLENGES_MAX {
                     return Err(io::Error::other("it has too many challenges"));
@@ -241,6 +309,16 @@ impl Agent {
         if let Some(at) = self.named(name) {
             self.orders[at].is_under_way = is_under_way;
         }
+    }
+
+    /// What was asked of an agent before this one, so many seconds ago.
+    fn remember(&mut self, name: &str, renewal: Option<u64>, revocation: Option<u64>) {
+        let Some(at) = self.named(name) else { return };
+        let now_ms = monotonic_ms();
+        let when = |ago: u64| now_ms.saturating_sub(ago.saturating_mul(1_000));
+        let order = &mut self.orders[at];
+        order.renewal_ms = order.renewal_ms.max(renewal.map(when));
+        order.revocation_ms = order.revocation_ms.max(revocation.map(when));
     }
 
     /// Only what was asked for is kept.
@@ -389,30 +467,71 @@ mod tests {
     #[test]
     fn what_is_under_way_or_was_asked_for_a_moment_ago_is_not_told_again() {
         let (mut agent, mut theirs) = agent();
-        let renew = ToAgent::Renew { name: "a.test".into() };
-        let revoke = ToAgent::Revoke { name: "a.test".into() };
-        let ask = |agent: &mut Agent, name: &str, message: &ToAgent, s: u64| {
-            let said = agent.ask(name, message, s * 1_000).map(Result::unwrap)?;
-            Some(said.starts_with("the agent is told"))
+        let renew = |name: &str| ToAgent::Renew { name: name.into() };
+        let revoke = |name: &str| ToAgent::Revoke { name: name.into() };
+        let ask = |agent: &mut Agent, message: &ToAgent, s: u64| {
+            agent.ask("", message, s * 1_000).ok().map(|said| said.is_none())
         };
-        assert_eq!(ask(&mut agent, "c.test", &renew, 0), None);
-        assert_eq!(ask(&mut agent, "B.TEST", &renew, 0), Some(true));
+        assert_eq!(ask(&mut agent, &renew("c.test"), 0), None);
+        assert_eq!(ask(&mut agent, &renew("B.TEST."), 0), Some(true));
         for (name, s, is_told) in
             [("a.test", 1, false), ("b.test", 59, false), ("a.test", 60, true)]
         {
-            assert_eq!(ask(&mut agent, name, &renew, s), Some(is_told), "{name} {s}");
+            assert_eq!(ask(&mut agent, &renew(name), s), Some(is_told), "{name} {s}");
         }
         let begins = "{\"order-begins\": {\"name\": \"a.test\"}}\n";
         said(&mut agent, &mut theirs, begins).unwrap();
-        assert_eq!(ask(&mut agent, "a.test", &renew, 300), Some(false));
-        assert_eq!(ask(&mut agent, "a.test", &revoke, 300), Some(true));
-        assert_eq!(ask(&mut agent, "a.test", &revoke, 301), Some(false));
+        assert_eq!(ask(&mut agent, &renew("a.test"), 300), Some(false));
+        assert_eq!(ask(&mut agent, &revoke("a.test"), 300), Some(true));
+        assert_eq!(ask(&mut agent, &revoke("a.test"), 301), Some(false));
         let ends =
             "{\"order-ends\": {\"name\": \"a.test\"}}\n{\"order-ends\": {\"name\": \"x\"}}\n";
         said(&mut agent, &mut theirs, ends).unwrap();
-        assert_eq!(ask(&mut agent, "a.test", &renew, 301), Some(false));
-        assert_eq!(ask(&mut agent, "a.test", &revoke, 400), Some(true));
-        assert_eq!(ask(&mut agent, "a.test", &renew, 401), Some(false));
+        assert_eq!(ask(&mut agent, &renew("a.test"), 301), Some(false));
+        assert_eq!(ask(&mut agent, &revoke("a.test"), 400), Some(true));
+        assert_eq!(ask(&mut agent, &renew("a.test"), 401), Some(false));
+    }
+
+    #[test]
+    fn an_operator_is_answered_when_the_agent_has_written_down_what_is_asked_for() {
+        let (mut agent, mut theirs) = agent();
+        let revoke = ToAgent::Revoke { name: "a.test".into() };
+        let noted =
+            |how: &str| format!("{{\"noted\": {{\"name\": \"a.test\", \"how\": {how}}}}}\n");
+        let mut answer = |agent: &mut Agent, how: &str| {
+            let heard = said(agent, &mut theirs, &noted(how)).unwrap();
+            heard.answer.map(|(asker, done)| {
+                assert_eq!(asker.whose, "user 7");
+                done.map(|reply| reply.text().to_owned())
+            })
+        };
+        assert_eq!(answer(&mut agent, "\"written\""), None, "it was not asked");
+        let why = "{\"refused\": \"there is none\"}";
+        for how in [why, why, "{\"unwritten\": \"it is full\"}"] {
+            // One that was refused is not merged with the next.
+            assert_eq!(agent.ask("user 7", &revoke, 1_000), Ok(None), "{how}");
+            assert!(agent.is_waited_for(1_000 + COMMAND_MS_MAX - 1));
+            assert!(!agent.is_waited_for(1_000 + COMMAND_MS_MAX));
+            let done = answer(&mut agent, how).unwrap();
+            match how == why {
+                true => assert_eq!(done.unwrap_err(), "a.test: there is none"),
+                false => assert!(done.unwrap().contains("before it is done: it is full")),
+            }
+            assert!(!agent.is_waited_for(1_000));
+        }
+    }
+
+    #[test]
+    fn what_was_asked_of_the_agent_before_is_not_asked_again() {
+        let (mut agent, mut theirs) = agent();
+        let before =
+            "{\"asked-before\": {\"name\": \"b.test\", \"renewal\": 5, \"revocation\": null}}\n";
+        said(&mut agent, &mut theirs, before).unwrap();
+        let ask = |agent: &mut Agent, message: &ToAgent| {
+            agent.ask("", message, monotonic_ms()).unwrap().is_none()
+        };
+        assert!(!ask(&mut agent, &ToAgent::Renew { name: "a.test".into() }));
+        assert!(ask(&mut agent, &ToAgent::Revoke { name: "a.test".into() }));
     }
 
     #[test]

@@ -177,6 +177,19 @@ impl Authority {
         fs::read_to_string(self.path("hook.sh.log")).unwrap_or_default()
     }
 
+    /// Whether the certificate of this serial number, in hexadecimal digits, is revoked.
+    ///
+    /// # Panics
+    /// When it does not say.
+    pub fn has_revoked(&self, serial: &str) -> bool {
+        let url = format!("https://{}/cert-status-by-serial/{serial}", self.management);
+        let mut asked = Command::new("curl");
+        asked.args(["-sSf", "--cacert"]).arg(self.roots()).arg(&url);
+        let said = asked.output().unwrap();
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8_lossy(&said.stdout).contains("\"Revoked\"")
+    }
+
     /// From now on it advises to renew this certificate between these times.
     ///
     /// # Panics

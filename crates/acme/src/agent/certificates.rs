@@ -62,7 +62,7 @@ pub fn kept(storage: &Path) -> io::Result<Vec<Kept>> {
 }
 
 /// The name whose [`stem`] this is.
-fn name_of(stem: &str) -> String {
+pub(crate) fn name_of(stem: &str) -> String {
     stem.replace("_wildcard.", "*.").replace('_', ":")
 }
 

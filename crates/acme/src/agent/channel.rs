@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,18 +21,30 @@ pub(crate) struct Channel {
     incoming: Receiver<Result<ToAgent, String>>,
     /// Came while something else was waited for.
     set_aside: VecDeque<ToAgent>,
-    output: Box<dyn Write>,
+    output: Output,
 }
 
+/// The way to the master, for two threads.
+type Output = Arc<Mutex<Box<dyn Write + Send>>>;
+
 impl Channel {
-    /// Begins to read, in a thread that ends with the input.
+    /// Begins to read, in a thread that ends with the input. What `answer` says to a message is
+    /// told when that is read, whatever the agent does meanwhile.
     pub(crate) fn new(
         input: impl BufRead + Send + 'static,
-        output: impl Write + 'static,
+        output: impl Write + Send + 'static,
+        answer: impl Fn(&ToAgent) -> Option<FromAgent> + Send + 'static,
     ) -> Channel {
         let (sender, incoming) = sync_channel(WAITING_MAX);
-        thread::spawn(move || read(input, &sender));
-        Channel { incoming, set_aside: VecDeque::new(), output: Box::new(output) }
+        let output: Output = Arc::new(Mutex::new(Box::new(output)));
+        let reply = Arc::clone(&output);
+        thread::spawn(move || {
+            read(input, &sender, |message| {
+                // That the master has ended is seen by what comes from it.
+                answer(message).map(|answer| write(&reply, &answer));
+            });
+        });
+        Channel { incoming, set_aside: VecDeque::new(), output }
     }
 
     /// Tells the master. Blocks while it does not read.
@@ -39,14 +52,7 @@ impl Channel {
     /// # Errors
     /// When it has ended.
     pub(crate) fn tell(&mut self, message: &FromAgent) -> Result<(), Gone> {
-        let write = || -> io::Result<()> {
-            let mut line = serde_json::to_vec(message)?;
-            line.push(b'\n');
-            self.output.write_all(&line)?;
-            self.output.flush()
-        };
-        let mut write = write;
-        write().map_err(|error| Gone(error.to_string()))
+        write(&self.output, message).map_err(|error| Gone(error.to_string()))
     }
 
     /// The next message, if one comes in time.
@@ -104,9 +110,22 @@ impl Channel {
     }
 }
 
-fn read(mut input: impl BufRead, sender: &SyncSender<Result<ToAgent, String>>) {
+fn write(output: &Output, message: &FromAgent) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+    output.write_all(&line)?;
+    output.flush()
+}
+
+fn read(
+    mut input: impl BufRead,
+    sender: &SyncSender<Result<ToAgent, String>>,
+    answer: impl Fn(&ToAgent),
+) {
     let mut line = Vec::new();
     while let Some(message) = read_message(&mut input, &mut line) {
+        message.iter().for_each(&answer);
         let is_last = message.is_err();
         if sender.send(message).is_err() || is_last {
             return;
@@ -139,7 +158,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     fn channel(input: &str) -> Channel {
-        Channel::new(io::Cursor::new(input.as_bytes().to_vec()), io::sink())
+        Channel::new(io::Cursor::new(input.as_bytes().to_vec()), io::sink(), |_| None)
     }
 
     #[test]

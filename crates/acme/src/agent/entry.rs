@@ -109,6 +109,15 @@ impl Entry {
         self.schedule.ask_for();
     }
 
+    /// The operator wanted another pair, maybe of an agent before this one. What has failed since
+    /// is waited for.
+    pub(crate) fn is_asked_since(&mut self, storage: &Storage, at: u64) {
+        match self.schedule.failures.last <= at {
+            true => self.ask_for(storage),
+            false => self.schedule.is_asked_for = true,
+        }
+    }
+
     /// A pair was ordered and written.
     pub(crate) fn succeeded(&mut self, storage: &Storage, authorities: &[Authority], now: u64) {
         self.error = None;

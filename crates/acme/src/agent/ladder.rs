@@ -39,7 +39,7 @@ pub(crate) struct Failures {
     /// When the first of them was, in seconds since 1970.
     first: u64,
     /// When the last one was.
-    last: u64,
+    pub(crate) last: u64,
     /// The authority does not want to be asked before.
     not_before: u64,
     /// The authority looked, and refused: the next try is against staging.

@@ -61,7 +61,7 @@ pub(crate) struct Schedule {
     ask_at: u64,
     /// When the last order succeeded, in the life of this agent.
     ordered_at: Option<u64>,
-    is_asked_for: bool,
+    pub(crate) is_asked_for: bool,
     /// The one that is there came from another authority than those that are asked now.
     pub(crate) is_foreign: bool,
     pub(crate) failures: Failures,

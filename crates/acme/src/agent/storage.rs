@@ -7,6 +7,7 @@
 //! orders/NAME.json            an order that is under way, and the key of its certificate
 //! failures/NAME.json          how often and when orders failed
 //! challenges/NUMBER.json      what the one who orders has to show, for all who have the storage
+//! asked/NAME.json             what the operator asks for and is not done
 //! lock                        who may order
 //! waiting                     when another wanted to
 //! ```
@@ -46,11 +47,18 @@ pub(crate) enum Shelf {
     Orders,
     Failures,
     Challenges,
+    Asked,
 }
 
 impl Shelf {
-    const ALL: [Shelf; 5] =
-        [Shelf::Accounts, Shelf::Certificates, Shelf::Orders, Shelf::Failures, Shelf::Challenges];
+    const ALL: [Shelf; 6] = [
+        Shelf::Accounts,
+        Shelf::Certificates,
+        Shelf::Orders,
+        Shelf::Failures,
+        Shelf::Challenges,
+        Shelf::Asked,
+    ];
 
     /// Name of its directory.
     pub(crate) fn name(self) -> &'static str {
@@ -60,13 +68,14 @@ impl Shelf {
             Shelf::Orders => "orders",
             Shelf::Failures => "failures",
             Shelf::Challenges => "challenges",
+            Shelf::Asked => "asked",
         }
     }
 
     fn extension(self) -> &'static str {
         match self {
             Shelf::Certificates => files::PEM,
-            Shelf::Accounts | Shelf::Orders | Shelf::Failures | Shelf::Challenges => "json",
+            _ => "json",
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use flyball_acme::messages::{FromAgent, Status, ToAgent};
+use flyball_acme::messages::{FromAgent, Note, Status, ToAgent};
 use flyball_testkit::binary;
 use flyball_testkit::wait::{DEADLINE, until};
 use serde_json::{Value, json};
@@ -116,6 +116,26 @@ impl Agent {
     pub(crate) fn certificate(&self) -> PathBuf {
         self.until(|message| match message {
             FromAgent::Certificate { path, .. } => Some(path),
+            _ => None,
+        })
+    }
+
+    /// Waits until it has said that what it was told stays in the storage.
+    pub(crate) fn has_noted(&self) {
+        self.until(|message| match message {
+            FromAgent::Noted { how, .. } => {
+                assert_eq!(how, Note::Written);
+                Some(())
+            }
+            _ => None,
+        });
+    }
+
+    /// What it knows of requests to an agent before it: how long ago a renewal and a revocation
+    /// were asked for, in seconds.
+    pub(crate) fn asked_before(&self) -> (Option<u64>, Option<u64>) {
+        self.until(|message| match message {
+            FromAgent::AskedBefore { renewal, revocation, .. } => Some((renewal, revocation)),
             _ => None,
         })
     }

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::agent::{Agent, configuration};
 use crate::authority::{self, Ways, directory_at};
+use crate::requests::{open_requests, serial};
 use crate::responder::Responder;
 
 /// When an agent is killed: each request of it has a connection.
@@ -56,6 +57,8 @@ impl Middle {
 
     /// From now on requests are counted, and one is the last.
     fn arm(&self, kill: Option<At>) {
+        // A step that an agent reached after it was done.
+        while self.told.try_recv().is_ok() {}
         *self.state.lock().unwrap() = State { seen: 0, kill };
     }
 
@@ -187,4 +190,53 @@ fn killed_at_any_step_an_order_goes_on_and_issues_one_certificate() {
         kills += usize::from(order(&format!("answer{number}.test"), Some(At::Answer(number))));
     }
     assert!(kills >= KILLS_MIN, "{kills} kills, of {requests} requests");
+}
+
+/// Requests of a revocation and of the order that follows it, of which each is a step at least.
+const REVOCATION_KILLS_MIN: usize = 20;
+
+#[test]
+#[ignore = "full tier"]
+fn killed_at_any_step_a_revocation_is_done_and_one_other_certificate_is_issued() {
+    let responder = Responder::start();
+    let Some(authority) = authority::start(&responder, Ways::default()) else { return };
+    let middle = Middle::start(authority.at);
+    let revoke = |name: &str, kill: Option<At>| {
+        let storage = tempfile::tempdir().unwrap();
+        let mut configuration = configuration(&authority, storage.path(), &[&[name]]);
+        configuration["authorities"][0]["directory"] = json!(directory_at(middle.at));
+        middle.arm(None);
+        let mut agent = Agent::start(&responder, &configuration);
+        let path = agent.certificate();
+        let (first, before) = (serial(&path), authority.issued());
+        middle.arm(kill);
+        agent.tell(&ToAgent::Revoke { name: name.into() });
+        agent.has_noted();
+        let is_killed = until(DEADLINE, || {
+            let is_reached = middle.told.try_recv().is_ok();
+            (is_reached || agent.has_certificate()).then_some(is_reached)
+        });
+        let is_killed = is_killed.expect("the step comes, or the certificate");
+        if is_killed {
+            agent.kill();
+            middle.arm(None);
+            agent = Agent::start(&responder, &configuration);
+        }
+        let is_other = || (serial(&path) != first).then_some(());
+        assert!(until(DEADLINE, is_other).is_some(), "killed at {kill:?}");
+        assert!(authority.has_revoked(&first), "killed at {kill:?}");
+        let is_over = || open_requests(storage.path()).is_empty().then_some(());
+        assert!(until(DEADLINE, is_over).is_some(), "killed at {kill:?}");
+        assert_eq!(authority.issued() - before, 1, "killed at {kill:?}");
+        assert_eq!(agent.leave(), Some(0));
+        is_killed
+    };
+    assert!(!revoke("whole.test", None));
+    let requests = middle.seen();
+    let mut kills = 0;
+    for number in 1..=requests {
+        kills += usize::from(revoke(&format!("request{number}.test"), Some(At::Request(number))));
+        kills += usize::from(revoke(&format!("answer{number}.test"), Some(At::Answer(number))));
+    }
+    assert!(kills >= REVOCATION_KILLS_MIN, "{kills} kills, of {requests} requests");
 }

@@ -6,4 +6,5 @@ mod authority;
 mod faults;
 mod kills;
 mod orders;
+mod requests;
 mod responder;

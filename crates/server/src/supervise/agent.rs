@@ -71,9 +71,13 @@ impl Master {
 
     /// The agent has ended, or is about to: it is not heard any more.
     pub(super) fn let_agent_go(&mut self) {
-        if let Some(agent) = self.ways.agent.take() {
+        if let Some(mut agent) = self.ways.agent.take() {
             self.mechanism.remove(agent.descriptor());
             self.answer_challenges(&[]);
+            if let Some(asker) = agent.take_asker() {
+                let why = "the agent has ended before it wrote that down: ask again";
+                self.answer(Some(&asker.whose), Err(format!("{}: {why}", asker.name)));
+            }
         }
     }
 
@@ -125,7 +129,7 @@ impl Master {
     pub(super) fn hear_agent(&mut self) {
         let Some(agent) = &mut self.ways.agent else { return };
         let heard = agent.write().and_then(|()| agent.hear());
-        let Heard { has_certificate, has_status, challenges } = match heard {
+        let Heard { has_certificate, has_status, challenges, answer } = match heard {
             Ok(heard) => heard,
             Err(error) => {
                 say!(Level::Debug, "the agent: {error}");
@@ -142,24 +146,28 @@ impl Master {
             tls.look_soon();
         }
         self.wait_for_agent();
-        if has_status {
-            self.due.admin_is_stale = true;
+        self.due.admin_is_stale |= has_status;
+        if let Some((asker, done)) = answer {
+            self.answer(Some(&asker.whose), done);
+        } else if has_status {
             self.refresh_admin();
         }
     }
 
-    /// Tells the agent what is to be done about the certificate of this name.
+    /// Tells the agent what is to be done about the certificate of this name, and what to answer
+    /// who asks; nothing where the agent is to say first that it has written it down.
     ///
     /// # Errors
     /// Why it is not told.
-    pub(super) fn tell_agent(&mut self, name: &str, message: &ToAgent) -> Result<Reply, String> {
-        let asked =
-            self.ways.agent.as_mut().and_then(|agent| agent.ask(name, message, monotonic_ms()));
-        let said = asked
-            .ok_or_else(|| format!("no certificate for {name} comes by ACME, or no agent runs"))?
-            .map_err(|error| format!("the agent: {error}"))?;
+    pub(super) fn tell_agent(
+        &mut self,
+        whose: &str,
+        message: &ToAgent,
+    ) -> Result<Option<Reply>, String> {
+        let agent = self.ways.agent.as_mut().ok_or("no agent runs, which gets certificates")?;
+        let said = agent.ask(whose, message, monotonic_ms())?;
         self.wait_for_agent();
-        Ok(Reply::Done(format!("{name}: {said}")))
+        Ok(said.map(Reply::Done))
     }
 
     /// Has workers answer what the agent wants answered, and tells it so of these.

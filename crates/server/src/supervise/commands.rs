@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 
 use flyball_arch::end::End;
 use flyball_arch::restart::Restart;
+use flyball_sys::clock::monotonic_ms;
 use flyball_sys::error_log::{self, Level};
 use flyball_sys::{process, say};
 
@@ -44,13 +45,23 @@ impl Master {
                 Ok(Reply::Done("the server accepts nothing more, finishes and ends".into()))
             }
             Command::Reload => self.reload().map(Reply::Done),
-            Command::Renew(name) => self.tell_agent(&name, &ToAgent::Renew { name: name.clone() }),
-            Command::Revoke(name) => {
-                self.tell_agent(&name, &ToAgent::Revoke { name: name.clone() })
-            }
+            Command::Renew(name) => return self.ask_agent(&whose, &ToAgent::Renew { name }),
+            Command::Revoke(name) => return self.ask_agent(&whose, &ToAgent::Revoke { name }),
         };
+        self.answer((!is_question).then_some(&whose[..]), done);
+    }
+
+    /// Has the agent do what is wanted, and answers when it has written that down.
+    fn ask_agent(&mut self, whose: &str, message: &ToAgent) {
+        if let Some(done) = self.tell_agent(whose, message).transpose() {
+            self.answer(Some(whose), done);
+        }
+    }
+
+    /// Answers a command, which has changed something where it says who asked.
+    pub(super) fn answer(&mut self, whose: Option<&str>, done: Result<Reply, String>) {
         let reply = done.unwrap_or_else(Reply::Refused);
-        if !is_question {
+        if let Some(whose) = whose {
             // Whatever the level is: who has changed what can be found out later.
             error_log::write(format_args!("{} (asked for by {whose})", reply.text()));
         }
@@ -77,6 +88,10 @@ impl Master {
     /// Another admin process takes the place of one that shows what is no longer so, such as the
     /// accept queues of the sockets that it was forked with.
     pub(super) fn refresh_admin(&mut self) {
+        // A client of the process that is there waits for an answer.
+        if self.ways.agent.as_ref().is_some_and(|agent| agent.is_waited_for(monotonic_ms())) {
+            return;
+        }
         let known = self.server.listening.all().len();
         let stale = std::mem::take(&mut self.due.admin_is_stale);
         if (self.shared.blocks.set_sockets(known) != known || stale)

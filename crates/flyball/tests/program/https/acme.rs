@@ -265,3 +265,33 @@ fn an_operator_sees_certificates_and_has_them_renewed_and_revoked() {
         assert!(!refused.status.success() && !refused.stderr.is_empty(), "{refused:?}");
     }
 }
+
+/// The agent is held in an order when it is told, and killed by what comes next.
+#[test]
+fn a_revocation_that_was_promised_is_done_by_the_next_agent() {
+    let Some(setting) = Setting::new() else { return };
+    let admin = format!("unix:{}", setting.own.path("admin").display());
+    let config = setting.config("\"a.test\"", "\"http-01\"", "").replace("127.0.0.1:0", &admin);
+    let server = setting.start(&config);
+    setting.wait_for_certificate(&server, "a.test");
+    let (asleep, hook) = (setting.own.path("asleep"), setting.own.path("hook.sh"));
+    fs::write(&hook, format!("#!/bin/sh\ntouch {asleep:?}\nexec sleep 600\n")).unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let ways = format!("challenge = [\"http-01\", \"dns-01\"]\ndns-hook = [{hook:?}]");
+    let site = "[[site]]\nhosts = [\"*.b.test\"]\nstatus = 404\ncertificate = \"acme\"\n";
+    let held = format!("{}\n{site}", config.replace("challenge = [\"http-01\"]", &ways));
+    server.reload_with(&held);
+    let is_asleep = || asleep.exists().then_some(());
+    assert!(until(DEADLINE, is_asleep).is_some(), "{}", server.errors());
+    let asked = Command::new(binary())
+        .args(["cert", "revoke", "a.test.", "--admin", &admin])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&asked.stdout);
+    assert!(asked.status.success() && said.contains("the agent is told"), "{asked:?}");
+    let revoked = || setting.pebble.log_count("/revoke-cert -> calling handler()");
+    assert_eq!(revoked(), 0);
+    server.reload_with(&config);
+    let is_done = || ((revoked(), setting.pebble.issued()) == (1, 2)).then_some(());
+    assert!(until(DEADLINE, is_done).is_some(), "{}", server.errors());
+}
