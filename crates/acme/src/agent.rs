@@ -18,7 +18,7 @@ mod schedule;
 mod storage;
 mod time;
 
-pub use certificates::{About, Kept, import, kept};
+pub use certificates::{About, Import, Kept, import, kept};
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -37,7 +37,7 @@ use crate::agent::entry::Entry;
 use crate::agent::fault::Fault;
 use crate::agent::https::Https;
 use crate::agent::ladder::Limiter;
-use crate::agent::lease::Lease;
+use crate::agent::lease::{Holder, Lease};
 use crate::agent::order::Orders;
 use crate::agent::pair::Pair;
 use crate::agent::requests::Requests;
@@ -253,7 +253,7 @@ impl Agent {
     /// One try to get a certificate, from each authority until one issues it.
     fn attempt(&mut self, at: usize, rehearse: bool) -> Result<(), Gone> {
         let now = time::unix();
-        let mut lease = match Lease::take(&self.storage.lock_path(), now) {
+        let mut lease = match Lease::take(&self.storage.lock_path(), now, Holder::Agent) {
             Ok(Some(lease)) => lease,
             Ok(None) => {
                 self.order_at = now + BUSY_EVERY;

@@ -123,6 +123,11 @@ pub fn is_of_internet(directory: &str) -> bool {
     KNOWN.iter().any(|(name, url)| *name == directory || *url == directory)
 }
 
+/// Whether the authority of a directory is one that issues only to accounts elsewhere.
+pub fn wants_external(directory: &str) -> bool {
+    url(directory) == url("zerossl")
+}
+
 /// Whether it is an https URL with a host, and a port that there is.
 fn is_url(text: &str) -> bool {
     let Some(rest) = text.strip_prefix("https://") else { return false };

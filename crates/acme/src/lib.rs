@@ -18,7 +18,9 @@ pub mod messages;
 mod names;
 
 #[cfg(feature = "agent")]
-pub use agent::{About, Kept, import, kept, run};
-pub use configuration::{Authority, Configuration, External, Kind, is_directory, is_of_internet};
+pub use agent::{About, Import, Kept, import, kept, run};
+pub use configuration::{
+    Authority, Configuration, External, Kind, is_directory, is_of_internet, wants_external,
+};
 pub use files::{STORAGE_NAMES, certificate_path};
 pub use names::Name;

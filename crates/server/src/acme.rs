@@ -3,12 +3,16 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use flyball_acme::{Authority, Configuration, External, Kind, Name, certificate_path};
+use flyball_acme::{
+    Authority, Configuration, External, Kind, Name, STORAGE_NAMES, certificate_path,
+};
 use flyball_arch::settings::{SandboxMode, Settings};
 use flyball_site::hosts::without_brackets;
 use flyball_site::{CertificateFiles, CertificateSource, SiteSettings};
-use flyball_sys::secret_file;
+use flyball_sys::{own_directory, secret_file};
 use flyball_tls::ClientAuth;
+
+use crate::sandbox::Confinement;
 
 /// Longest file of a key of an account elsewhere, in bytes.
 const KEY_BYTES_MAX: u64 = 4_096;
@@ -35,7 +39,10 @@ pub(crate) fn files_of(names: &[String], storage: &Path) -> Result<CertificateFi
 ///
 /// # Errors
 /// Which setting cannot be used, and why.
-pub(crate) fn configuration(settings: &Settings) -> Result<Option<Configuration>, String> {
+pub(crate) fn configuration(
+    settings: &Settings,
+    confinement: &Confinement,
+) -> Result<Option<Configuration>, String> {
     let acme = &settings.tls.acme;
     let is_wanted = |site: &&SiteSettings| site.tls.source == CertificateSource::Acme;
     let certificates: Vec<_> = settings.sites.iter().filter(is_wanted).map(names_of).collect();
@@ -44,6 +51,7 @@ pub(crate) fn configuration(settings: &Settings) -> Result<Option<Configuration>
     }
     let external = external(settings)?;
     check_files(settings)?;
+    check_rights(settings, confinement)?;
     let authority = |directory: &String| {
         let known = Authority::new(directory);
         Authority {
@@ -66,9 +74,13 @@ pub(crate) fn configuration(settings: &Settings) -> Result<Option<Configuration>
     Ok(Some(configuration))
 }
 
-/// Looks whether the files are there that are needed first when something is ordered.
+/// Looks whether the files are there that are needed first when something is ordered, and what it
+/// would be kept in can be the agent's.
 fn check_files(settings: &Settings) -> Result<(), String> {
     let acme = &settings.tls.acme;
+    own_directory::examine(&acme.storage, &STORAGE_NAMES).map_err(|error| {
+        settings.blame("acme.storage", format!("{}: {error}", acme.storage.display()))
+    })?;
     if let Some(path) = &acme.roots {
         let read = secret_file::read(path, ROOTS_BYTES_MAX);
         let read = read.map_err(|error| format!("cannot be read: {error}"));
@@ -88,6 +100,25 @@ fn check_files(settings: &Settings) -> Result<(), String> {
             Err(settings.blame("acme.dns-hook", why))
         }
         None => Ok(()),
+    }
+}
+
+/// Looks whether the agent can read what it reads itself.
+///
+/// # Errors
+/// Which setting names what it cannot, and who it is.
+fn check_rights(settings: &Settings, confinement: &Confinement) -> Result<(), String> {
+    let Some(path) = &settings.tls.acme.roots else { return Ok(()) };
+    match confinement.lets_agent(|| secret_file::read(path, ROOTS_BYTES_MAX).is_ok()) {
+        true => Ok(()),
+        false => {
+            let (path, user) = (path.display(), confinement.user().unwrap_or("its own"));
+            let why = format!(
+                "{path} cannot be read by the agent that gets certificates, which is the user \
+                 {user}: let that user read it, and enter the directories above it"
+            );
+            Err(settings.blame("acme.ca-root", why))
+        }
     }
 }
 
@@ -112,6 +143,11 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
+    fn configured(settings: &Settings) -> Result<Option<Configuration>, String> {
+        let architecture = flyball_arch::find("n-copy").unwrap();
+        configuration(settings, &Confinement::new(architecture, settings)?)
+    }
+
     fn site(hosts: &[&str]) -> SiteSettings {
         let hosts = hosts.iter().map(ToString::to_string).collect();
         let mut site = SiteSettings { hosts, ..SiteSettings::default() };
@@ -130,11 +166,11 @@ mod tests {
     fn each_site_with_a_certificate_by_acme_has_one_with_its_hosts() {
         let other = SiteSettings::default();
         let sites = vec![site(&["a.test", "[2001:db8::1]"]), other, site(&["b.test"])];
-        let told = configuration(&settings(sites.clone(), "https")).unwrap().unwrap();
+        let told = configured(&settings(sites.clone(), "https")).unwrap().unwrap();
         assert_eq!(told.certificates, [vec!["a.test", "2001:db8::1"], vec!["b.test"]]);
         assert_eq!(told.authorities[0].directory, "letsencrypt");
-        assert!(configuration(&settings(sites, "http")).unwrap().is_none());
-        let why = configuration(&settings(vec![site(&["*.a.test"])], "https")).unwrap_err();
+        assert!(configured(&settings(sites, "http")).unwrap().is_none());
+        let why = configured(&settings(vec![site(&["*.a.test"])], "https")).unwrap_err();
         assert!(why.contains("*.a.test is ours"), "{why}");
     }
 
@@ -145,15 +181,62 @@ mod tests {
         fs::write(&file, "x").unwrap();
         let mut settings = settings(vec![site(&["a.test"])], "https");
         settings.tls.acme.dns_hook = vec![file.to_str().unwrap().to_owned()];
-        assert!(configuration(&settings).unwrap_err().contains("no program"));
+        assert!(configured(&settings).unwrap_err().contains("no program"));
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(configuration(&settings).is_ok());
+        assert!(configured(&settings).is_ok());
         for (path, why) in [(&file, "no certificate"), (&dir.path().join("none"), "cannot be read")]
         {
             settings.tls.acme.roots = Some(path.clone());
-            let told = configuration(&settings).unwrap_err();
+            let told = configured(&settings).unwrap_err();
             assert!(told.contains("acme.ca-root") && told.contains(why), "{told}");
         }
+    }
+
+    #[test]
+    fn a_storage_that_is_no_directory_for_this_alone_is_told_before_anything_starts() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = settings(vec![site(&["a.test"])], "https");
+        let told = |settings: &Settings| configured(settings).unwrap_err();
+        settings.tls.acme.storage = dir.path().join("none");
+        assert!(configured(&settings).is_ok() && !settings.tls.acme.storage.exists());
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("none", &link).unwrap();
+        fs::create_dir(dir.path().join("none")).unwrap();
+        assert!(configured(&settings).is_ok());
+        let (root, page) = (dir.path().join("root"), dir.path().join("root/index.html"));
+        fs::create_dir(&root).unwrap();
+        fs::write(&page, "x").unwrap();
+        for (path, why) in [
+            (&root, "holds index.html too"),
+            (&link, "a link or a file"),
+            (&page, "a link or a file"),
+        ] {
+            settings.tls.acme.storage.clone_from(path);
+            let told = told(&settings);
+            assert!(told.contains("acme.storage") && told.contains(why), "{told}");
+        }
+    }
+
+    #[test]
+    fn roots_that_the_agent_cannot_read_are_told_with_who_it_is() {
+        if !flyball_sys::process::is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let roots = dir.path().join("roots.pem");
+        fs::write(&roots, flyball_tls::Authority::new(1_800_000_000).unwrap().root()).unwrap();
+        let mut settings = settings(vec![site(&["a.test"])], "https");
+        settings.sandbox.user = Some("65534".into());
+        settings.tls.acme.roots = Some(roots.clone());
+        let told = configured(&settings).unwrap_err();
+        assert!(
+            told.contains("acme.ca-root: ") && told.contains("cannot be read by the agent"),
+            "{told}"
+        );
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(configured(&settings).is_ok());
+        fs::set_permissions(&roots, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(configured(&settings).is_err());
     }
 
     #[test]
@@ -166,9 +249,9 @@ mod tests {
         acme.directories = vec!["letsencrypt".into(), "zerossl".into()];
         (acme.external, acme.external_key) = (Some("id".into()), Some(key.clone()));
         fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(configuration(&settings).unwrap_err().contains("open to all users"));
+        assert!(configured(&settings).unwrap_err().contains("open to all users"));
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
-        let told = configuration(&settings).unwrap().unwrap();
+        let told = configured(&settings).unwrap().unwrap();
         assert_eq!(told.authorities[0].external, None);
         let external = External { id: "id".into(), key: "c2VjcmV0".into() };
         assert_eq!(told.authorities[1].external, Some(external));

@@ -27,8 +27,10 @@ const OUTPUT_BYTES_MAX: usize = 8 << 20;
 /// Bytes that are read from it at a time.
 const READ_BYTES: usize = 64 * 1024;
 
-/// [`ASKED_APART_S`] in milliseconds.
-const ASKED_APART_MS: u64 = ASKED_APART_S * 1_000;
+/// From one request of the operator for a certificate to the next that is passed on, in
+/// milliseconds.
+const ASKED_APART_MS: u64 = 60_000;
+const _: () = assert!(ASKED_APART_MS == ASKED_APART_S * 1_000);
 
 /// What is said of a request that the agent has taken.
 const TOLD: &str = "the agent is told; /status and the error log say how it goes";

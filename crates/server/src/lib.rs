@@ -29,4 +29,4 @@ pub use configuration::{Changes, Configuration};
 pub use sandbox::USERS;
 pub use server::{Checked, Server};
 pub use surroundings::{Lack, lacks};
-pub use tls::{Told, authority_in, may_be_internal, root_path};
+pub use tls::{FILE_BYTES_MAX, Told, authority_in, may_be_internal, root_path};

@@ -195,6 +195,16 @@ impl Confinement {
         self.ask_as_worker(|| u32::from(what())).is_ok_and(|answer| answer == 1)
     }
 
+    /// Whether the agent can do something that only who it is decides.
+    pub(crate) fn lets_agent(&self, what: impl FnOnce() -> bool) -> bool {
+        match self.identity_of_agent() {
+            None => what(),
+            identity => {
+                self.ask_as(identity.as_ref(), || u32::from(what())).is_ok_and(|it| it == 1)
+            }
+        }
+    }
+
     /// Whether workers have other rights than this process.
     fn changes_rights(&self) -> bool {
         self.identity.is_some() || (self.mode != SandboxMode::Off && process::is_root())
@@ -202,8 +212,17 @@ impl Confinement {
 
     /// Asks a process that becomes what workers are; `u32::MAX` when it cannot.
     fn ask_as_worker(&self, question: impl FnOnce() -> u32) -> io::Result<u32> {
+        self.ask_as(self.identity.as_ref(), question)
+    }
+
+    /// Asks a process that becomes this user.
+    fn ask_as(
+        &self,
+        identity: Option<&Identity>,
+        question: impl FnOnce() -> u32,
+    ) -> io::Result<u32> {
         process::ask_child(|| {
-            let sandbox = Sandbox { grants: None, calls: None, ..self.sandbox(None) };
+            let sandbox = Sandbox { identity, grants: None, calls: None, ..self.sandbox(None) };
             match sandbox.apply() {
                 Ok(()) => question(),
                 Err(_) => u32::MAX,

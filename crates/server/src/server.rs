@@ -21,7 +21,7 @@ use crate::handover::{self, Inherited};
 use crate::listening::{Listening, explain, explain_unix, group_or_own};
 use crate::sandbox::Confinement;
 use crate::spawner::Spawner;
-use crate::tls::{Kept, Tls, Told};
+use crate::tls::{Kept, Tls, Told, write_nothing};
 use crate::{acme, spool, surroundings, warnings};
 
 /// Why an upgrade is refused: what listens is handed over as it is.
@@ -94,7 +94,7 @@ impl Setup {
         }
         let confinement = Confinement::new(architecture, &settings)?;
         confinement.check()?;
-        let acme = acme::configuration(&settings)?.map(Arc::new);
+        let acme = acme::configuration(&settings, &confinement)?.map(Arc::new);
         let tls = Tls::open(&settings, kept)?;
         let mut sites = open_sites(earlier, &settings, &confinement)?;
         spool::open(&settings, &confinement, &mut sites);
@@ -214,7 +214,7 @@ impl Server {
 
     /// Whether a server with these settings could open its sites, and its workers enter them; the
     /// warnings that it would give, but for those of the sockets that it is handed, and its
-    /// certificates. Binds nothing. To be called by a process of one thread.
+    /// certificates. Binds and writes nothing. To be called by a process of one thread.
     ///
     /// # Errors
     /// Why not.
@@ -228,7 +228,8 @@ impl Server {
         confinement.check()?;
         let mut sites = open_sites(Earlier::Nothing, &settings, &confinement)?;
         spool::open(&settings, &confinement, &mut sites);
-        acme::configuration(&settings)?;
+        acme::configuration(&settings, &confinement)?;
+        write_nothing(&mut settings);
         let tls = Tls::open(&settings, &Kept::default())?;
         let lacks = surroundings::lacks(&settings);
         let mut warnings: Vec<String> = lacks.iter().map(|lack| lack.told(&settings)).collect();
@@ -242,13 +243,15 @@ impl Server {
         Ok(Checked { warnings, certificates })
     }
 
-    /// The certificates that a server with these settings would begin with. Binds nothing, and
-    /// blocks on the disk.
+    /// The certificates that a server with these settings would begin with. Binds and writes
+    /// nothing, and blocks on the disk.
     ///
     /// # Errors
     /// Which file cannot be used, and why.
     pub fn certificates(settings: &Settings) -> Result<Vec<Told>, String> {
-        let tls = Tls::open(settings, &Kept::default())?;
+        let mut settings = settings.clone();
+        write_nothing(&mut settings);
+        let tls = Tls::open(&settings, &Kept::default())?;
         Ok(tls.map(|tls| tls.told(&[])).unwrap_or_default())
     }
 

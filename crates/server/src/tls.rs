@@ -24,7 +24,7 @@ use flyball_sys::net::Endpoint;
 use flyball_tls::{Authority, Bundle, ClientAuth, Config, Pair, Policy, Site, Tickets, Unknown};
 
 use clients::Clients;
-pub(crate) use files::FILE_BYTES_MAX;
+pub use files::FILE_BYTES_MAX;
 use files::{Files, Source, Taken, read_pair};
 pub use internal::{authority_in, root_path};
 use roots::RootFile;
@@ -37,6 +37,14 @@ use crate::words::lasting;
 
 /// Longest time between two looks, in milliseconds: keys of tickets follow from the time alone.
 const LOOK_MS_MAX: u64 = 3_600_000;
+
+/// Has these settings opened without writing: an authority of this machine that would have to be
+/// made is one that is kept nowhere. Blocks on the disk.
+pub(crate) fn write_nothing(settings: &mut Settings) {
+    if internal::would_write(&settings.tls.internal, clock::unix_ms() / 1_000) {
+        settings.tls.internal.clear();
+    }
+}
 
 /// Whether this machine's own authority may vouch for a name or an address.
 pub fn may_be_internal(name: &str) -> bool {

@@ -15,6 +15,9 @@ pub struct TlsSettings {
     pub only_1_3: bool,
     /// Whose certificates clients show.
     pub clients: ClientFiles,
+    /// What messages about those of `tls.client-ca` and `tls.client-crl` begin with, where the site
+    /// says them itself; empty otherwise.
+    pub clients_written: [String; 2],
     /// Whether requests in the clear are led to `https`, if the site has a certificate.
     pub redirects_http: bool,
     /// For how many seconds browsers shall come by `https` alone (RFC 6797); 0 ends that.

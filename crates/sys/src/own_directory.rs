@@ -25,8 +25,7 @@ const OTHERS_WRITE: u32 = 0o022;
 /// find nothing in it; what it holds, which has `names`, is given to them. Blocks on the disk.
 ///
 /// # Errors
-/// When it cannot be made, belongs to another user, is a link, or holds anything else: that would
-/// be given away too.
+/// When it cannot be made, or as [`examine`].
 pub fn prepare(path: &Path, identity: Option<&Identity>, names: &[&str]) -> io::Result<()> {
     if let Some(above) = path.parent() {
         DirBuilder::new().recursive(true).mode(ABOVE_MODE).create(above)?;
@@ -35,7 +34,22 @@ pub fn prepare(path: &Path, identity: Option<&Identity>, names: &[&str]) -> io::
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         made => made?,
     }
-    let about = fs::symlink_metadata(path)?;
+    examine(path, names)?;
+    let Some(identity) = identity else { return Ok(()) };
+    fs::set_permissions(path, Permissions::from_mode(SHARED_MODE))?;
+    give(path, identity)
+}
+
+/// Looks whether it is such a directory, or not there yet. Writes nothing, and blocks on the disk.
+///
+/// # Errors
+/// When it belongs to another user, is a link or a file, or holds anything that has none of these
+/// `names`: that would be given away too.
+pub fn examine(path: &Path, names: &[&str]) -> io::Result<()> {
+    let about = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        about => about?,
+    };
     let (owner, own) = (about.uid(), Identity::own().user);
     if !about.is_dir() {
         return Err(io::Error::other("it is no directory, but a link or a file"));
@@ -43,7 +57,6 @@ pub fn prepare(path: &Path, identity: Option<&Identity>, names: &[&str]) -> io::
     if owner != own {
         return Err(io::Error::other(format!("it belongs to user {owner}, not to user {own}")));
     }
-    let Some(identity) = identity else { return Ok(()) };
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
         if !names.iter().any(|known| name == *known) {
@@ -52,8 +65,7 @@ pub fn prepare(path: &Path, identity: Option<&Identity>, names: &[&str]) -> io::
             return Err(io::Error::other(why));
         }
     }
-    fs::set_permissions(path, Permissions::from_mode(SHARED_MODE))?;
-    give(path, identity)
+    Ok(())
 }
 
 /// Looks whether a directory, and what it holds under these names, belongs to this user or to root,
@@ -179,8 +191,10 @@ mod tests {
         fs::write(storage.join("lock"), "x").unwrap();
         fs::write(storage.join("passwords"), "x").unwrap();
         let (before, other) = (mode(&storage), Identity { user: 61_001, ..Identity::own() });
-        let why = prepare(&storage, Some(&other), &NAMES).unwrap_err().to_string();
-        assert!(why.contains("holds passwords too"), "{why}");
+        for identity in [None, Some(&other)] {
+            let why = prepare(&storage, identity, &NAMES).unwrap_err().to_string();
+            assert!(why.contains("holds passwords too"), "{why}");
+        }
         assert_eq!(mode(&storage), before);
         for name in NAMES.iter().chain(&["passwords"]).filter(|name| **name != "certificates") {
             let owner = fs::metadata(storage.join(name)).unwrap().uid();
@@ -188,7 +202,10 @@ mod tests {
         }
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&storage, &link).unwrap();
-        let why = prepare(&link, Some(&other), &NAMES).unwrap_err().to_string();
-        assert!(why.contains("a link"), "{why}");
+        for path in [&link, &storage.join("lock")] {
+            let why = prepare(path, Some(&other), &NAMES).unwrap_err().to_string();
+            assert!(why.contains("a link or a file"), "{why}");
+        }
+        examine(&dir.path().join("none"), &NAMES).unwrap();
     }
 }

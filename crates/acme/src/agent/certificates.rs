@@ -4,13 +4,17 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use flyball_http::date::format_date;
+use flyball_sys::own_directory;
+use flyball_tls::Fault;
+
 use crate::agent::entry::failed_last;
-use crate::agent::lease::Lease;
+use crate::agent::lease::{Holder, Lease};
 use crate::agent::pair::Pair;
 use crate::agent::schedule::Schedule;
 use crate::agent::storage::{Shelf, Storage};
 use crate::agent::time;
-use crate::files::stem;
+use crate::files::{STORAGE_NAMES, stem};
 use crate::names::Name;
 
 /// A certificate of the storage, or one that could not be ordered yet.
@@ -81,32 +85,89 @@ fn about(pair: &Pair) -> About {
     }
 }
 
+/// A pair from elsewhere, with the files that it comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Import<'a> {
+    /// The first name of the certificate in the configuration.
+    pub name: &'a str,
+    /// The chain, in PEM, and its file.
+    pub chain: (&'a Path, &'a str),
+    /// The key, in PEM, and its file.
+    pub key: (&'a Path, &'a str),
+    /// It may take the place of one that holds longer.
+    pub replaces: bool,
+}
+
+impl Import<'_> {
+    /// The pair, if it is one for that name and holds now.
+    fn pair(&self, name: &Name, now: u64) -> Result<Pair, String> {
+        let ((chain, chain_text), (key, key_text)) = (self.chain, self.key);
+        let chain = chain.display();
+        let pair = Pair::of(key_text, chain_text).map_err(|fault| match fault.is_of_chain() {
+            true => format!("{chain}: it {fault}"),
+            false if matches!(fault, Fault::Mismatch) => {
+                format!("{}: it {fault} in {chain}", key.display())
+            }
+            false => format!("{}: it {fault}", key.display()),
+        })?;
+        if !pair.covers(std::slice::from_ref(name)) {
+            let names = Some(about(&pair).names.join(", ")).filter(|names| !names.is_empty());
+            let names = names.unwrap_or("no name".into());
+            return Err(format!("{chain}: the certificate is for {names}, and not for {name}"));
+        }
+        match pair.leaf().not_after_s {
+            end if end <= now => Err(format!("{chain}: the certificate ended on {}", date(end))),
+            _ => Ok(pair),
+        }
+    }
+}
+
+/// A time in seconds since 1970, as HTTP writes it.
+fn date(s: u64) -> String {
+    String::from_utf8_lossy(&format_date(s)).into_owned()
+}
+
 /// Puts a pair from elsewhere into a storage, which is made if need be, as the certificate whose
 /// first name this is. One that is there already is replaced. An agent sees it within ten minutes.
 /// Blocks on the disk.
 ///
 /// # Errors
-/// When the two do not belong together or are not for that name, an agent orders at this moment, or
-/// the disk fails.
-pub fn import(storage: &Path, name: &str, key: &str, chain: &str) -> Result<PathBuf, String> {
-    let name = Name::parse(name)?;
-    let pair = Pair::of(key, chain)?;
-    if !pair.covers(std::slice::from_ref(&name)) {
-        return Err(format!("the certificate is not for {name}"));
+/// When the two do not belong together, are not for that name or have ended, when the one that is
+/// there holds longer, when an agent would refuse the storage, orders at this moment, or the disk
+/// fails. Then nothing is written.
+pub fn import(root: &Path, wanted: &Import<'_>) -> Result<PathBuf, String> {
+    let (name, now) = (Name::parse(wanted.name)?, time::unix());
+    let pair = wanted.pair(&name, now)?;
+    let failed = |error: io::Error| format!("{}: {error}", root.display());
+    own_directory::examine(root, &STORAGE_NAMES).map_err(failed)?;
+    let storage = Storage::open(root).map_err(failed)?;
+    let (lock, stem) = (storage.lock_path(), stem(&name));
+    let lease = Lease::take(&lock, now, Holder::Import).map_err(failed)?;
+    let _lease = lease.ok_or_else(|| match Lease::holder(&lock) {
+        Holder::Agent => "an agent orders a certificate at this moment: try again later",
+        Holder::Import => "another import is under way at this moment: try again",
+    })?;
+    let (path, end) = (storage.path(Shelf::Certificates, &stem), pair.leaf().not_after_s);
+    // One that cannot be used is replaced.
+    let held = storage.pair(&stem).unwrap_or(None).map(|held| held.leaf().not_after_s);
+    if let Some(held) = held.filter(|held| *held > end.max(now) && !wanted.replaces) {
+        return Err(format!(
+            "{}: the certificate that is there ends on {}, and that of {} on {}: --replace puts it \
+             there all the same",
+            path.display(),
+            date(held),
+            wanted.chain.0.display(),
+            date(end)
+        ));
     }
-    let failed = |error: io::Error| format!("{}: {error}", storage.display());
-    let shelves = Storage::open(storage).map_err(failed)?;
-    let lease = Lease::take(&shelves.lock_path(), time::unix()).map_err(failed)?;
-    let _lease = lease.ok_or("an agent orders a certificate at this moment: try again later")?;
-    let stem = stem(&name);
-    shelves.write(Shelf::Certificates, &stem, pair.text.as_bytes()).map_err(failed)?;
-    Ok(shelves.path(Shelf::Certificates, &stem))
+    storage.write(Shelf::Certificates, &stem, pair.text.as_bytes()).map_err(failed)?;
+    Ok(path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::pair::tests::made;
+    use crate::agent::pair::tests::{made, made_until};
     use std::fs;
     use std::process::Command;
 
@@ -116,7 +177,7 @@ mod tests {
         let storage = dir.path().join("storage");
         assert!(kept(&storage).is_err(), "nothing is made");
         let (key, chain) = made(&["a.org", "*.a.org", "192.0.2.7"]);
-        let path = import(&storage, "*.a.org", &key, &chain).unwrap();
+        let path = bring(&storage, "*.a.org", &key, &chain).unwrap();
         fs::write(storage.join("certificates/b.org.pem"), "").unwrap();
         fs::write(storage.join("certificates/.c.org.pem"), "").unwrap();
         let failure = r#"{"count": 2, "first": 1, "last": 2, "not_before": 0,
@@ -146,22 +207,85 @@ mod tests {
         }
     }
 
+    fn wanted<'a>(name: &'a str, key: &'a str, chain: &'a str) -> Import<'a> {
+        let files = [Path::new("of/chain.pem"), Path::new("of/key.pem")];
+        Import { name, chain: (files[0], chain), key: (files[1], key), replaces: false }
+    }
+
+    fn bring(storage: &Path, name: &str, key: &str, chain: &str) -> Result<PathBuf, String> {
+        import(storage, &wanted(name, key, chain))
+    }
+
     #[test]
-    fn what_does_not_fit_is_not_imported() {
+    fn what_does_not_fit_is_not_imported_and_the_file_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let ((key, chain), (other, _)) = (made(&["a.org"]), made(&["a.org"]));
-        for (name, key, why) in [
-            ("b.org", &key, "not for b.org"),
-            ("a.org", &other, "does not belong"),
-            ("../a", &key, "not a name"),
+        let (old_key, old) = made_until(&["a.org"], 2020);
+        for (name, key, chain, why) in [
+            (
+                "b.org",
+                &key,
+                &chain,
+                "of/chain.pem: the certificate is for a.org, and not for b.org",
+            ),
+            ("a.org", &other, &chain, "of/key.pem: it holds a key that does not belong to the"),
+            ("a.org", &other, &chain, "certificate in of/chain.pem"),
+            ("a.org", &key, &key, "of/chain.pem: it holds no certificate"),
+            ("a.org", &old_key, &old, "of/chain.pem: the certificate ended on "),
+            ("../a", &key, &chain, "not a name"),
         ] {
-            let told = import(dir.path(), name, key, &chain).unwrap_err();
+            let told = bring(dir.path(), name, key, chain).unwrap_err();
             assert!(told.contains(why), "{told}");
         }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is written");
+    }
+
+    #[test]
+    fn an_agent_that_orders_and_another_import_are_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let (key, chain) = made(&["a.org"]);
         let storage = Storage::open(dir.path()).unwrap();
-        let held = Lease::take(&storage.lock_path(), time::unix()).unwrap().unwrap();
-        assert!(import(dir.path(), "a.org", &key, &chain).unwrap_err().contains("try again"));
-        drop(held);
-        import(dir.path(), "a.org", &key, &chain).unwrap();
+        for (by, why) in [(Holder::Agent, "an agent orders"), (Holder::Import, "another import")] {
+            let held = Lease::take(&storage.lock_path(), time::unix(), by).unwrap().unwrap();
+            let told = bring(dir.path(), "a.org", &key, &chain).unwrap_err();
+            assert!(told.contains(why), "{told}");
+            drop(held);
+        }
+        bring(dir.path(), "a.org", &key, &chain).unwrap();
+    }
+
+    #[test]
+    fn one_that_ends_before_the_one_that_is_there_takes_its_place_where_that_is_wanted() {
+        let dir = tempfile::tempdir().unwrap();
+        let (late, early) = (made_until(&["a.org"], 2090), made_until(&["a.org"], 2080));
+        let path = bring(dir.path(), "a.org", &early.0, &early.1).unwrap();
+        bring(dir.path(), "a.org", &late.0, &late.1).unwrap();
+        let held = fs::read(&path).unwrap();
+        let told = bring(dir.path(), "a.org", &early.0, &early.1).unwrap_err();
+        assert!(told.contains("2090") && told.contains("2080"), "{told}");
+        assert!(told.contains("--replace") && fs::read(&path).unwrap() == held, "{told}");
+        let all_the_same = Import { replaces: true, ..wanted("a.org", &early.0, &early.1) };
+        import(dir.path(), &all_the_same).unwrap();
+        assert_ne!(fs::read(&path).unwrap(), held);
+    }
+
+    #[test]
+    fn a_directory_that_the_agent_would_refuse_gets_no_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, link) = (dir.path().join("root"), dir.path().join("link"));
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("index.html"), "x").unwrap();
+        std::os::unix::fs::symlink("none", &link).unwrap();
+        let (key, chain) = made(&["a.org"]);
+        for (path, why) in [
+            (&root, "it holds index.html too: it must be a directory for this alone"),
+            (&link, "it is no directory, but a link or a file"),
+            (&root.join("index.html"), "it is no directory, but a link or a file"),
+        ] {
+            let told = bring(path, "a.org", &key, &chain).unwrap_err();
+            assert_eq!(told, format!("{}: {why}", path.display()));
+        }
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 1);
+        assert!(!dir.path().join("none").exists());
     }
 }

@@ -9,6 +9,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use flyball_sys::secret_file;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::storage;
@@ -27,6 +28,9 @@ const MACHINE: &str = "/proc/sys/kernel/random/boot_id";
 struct Word {
     machine: String,
     until: u64,
+    /// It is no agent, but an import.
+    #[serde(default)]
+    imports: bool,
 }
 
 /// The right to order, until it is dropped.
@@ -35,6 +39,14 @@ pub(crate) struct Lease {
     file: File,
     machine: String,
     until: u64,
+    imports: bool,
+}
+
+/// What is done by who has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    Agent,
+    Import,
 }
 
 impl Lease {
@@ -42,12 +54,19 @@ impl Lease {
     ///
     /// # Errors
     /// When the disk fails or is full, or what is there is no regular file.
-    pub(crate) fn take(path: &Path, now: u64) -> io::Result<Option<Lease>> {
+    pub(crate) fn take(path: &Path, now: u64, by: Holder) -> io::Result<Option<Lease>> {
         let machine = std::fs::read_to_string(MACHINE).unwrap_or_default().trim().to_owned();
-        Lease::take_as(path, machine, now)
+        Lease::take_as(path, machine, now, by)
     }
 
-    fn take_as(path: &Path, machine: String, now: u64) -> io::Result<Option<Lease>> {
+    /// Who has it, as far as the file says: an agent, where it is just being written.
+    pub(crate) fn holder(path: &Path) -> Holder {
+        let read = secret_file::read(path, CONTENT_MAX).ok();
+        let word: Option<Word> = read.and_then(|file| serde_json::from_slice(&file.bytes).ok());
+        if word.is_some_and(|word| word.imports) { Holder::Import } else { Holder::Agent }
+    }
+
+    fn take_as(path: &Path, machine: String, now: u64, by: Holder) -> io::Result<Option<Lease>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = storage::open(path, &mut options)?;
@@ -65,7 +84,7 @@ impl Lease {
         {
             return Ok(None);
         }
-        let mut lease = Lease { file, machine, until: 0 };
+        let mut lease = Lease { file, machine, until: 0, imports: by == Holder::Import };
         lease.keep(now)?;
         Ok(Some(lease))
     }
@@ -80,7 +99,8 @@ impl Lease {
             return Ok(());
         }
         self.until = now + LEASE;
-        let word = Word { machine: self.machine.clone(), until: self.until };
+        let (machine, imports) = (self.machine.clone(), self.imports);
+        let word = Word { machine, until: self.until, imports };
         let mut text = serde_json::to_vec(&word)?;
         text.push(b'\n');
         self.file.rewind()?;
@@ -103,7 +123,7 @@ mod tests {
     use super::*;
 
     fn take(path: &Path, machine: &str, now: u64) -> Option<Lease> {
-        Lease::take_as(path, machine.into(), now).unwrap()
+        Lease::take_as(path, machine.into(), now, Holder::Agent).unwrap()
     }
 
     #[test]
@@ -123,7 +143,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let word = |machine: &str, until| {
-            let word = Word { machine: machine.into(), until };
+            let word = Word { machine: machine.into(), until, imports: false };
             std::fs::write(&path, serde_json::to_vec(&word).unwrap()).unwrap();
         };
         word("a", 200);
@@ -143,7 +163,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-        let why = Lease::take(&path, 100).unwrap_err().to_string();
+        let why = Lease::take(&path, 100, Holder::Agent).unwrap_err().to_string();
         assert_eq!(why, format!("{}: is not a file", path.display()));
     }
 

@@ -376,8 +376,11 @@ fn request(names: &[Name], key: &str) -> Result<Vec<u8>, Fault> {
 }
 
 /// A certificate that is not what was ordered is refused: the order is not tried once more.
-fn check(pair: Result<Pair, String>, names: &[Name]) -> Result<Pair, Fault> {
-    let pair = pair.map_err(Fault::Refused)?;
+fn check(pair: Result<Pair, flyball_tls::Fault>, names: &[Name]) -> Result<Pair, Fault> {
+    let pair = pair.map_err(|fault| {
+        let what = if fault.is_of_chain() { "chain" } else { "key" };
+        Fault::Refused(format!("the {what} {fault}"))
+    })?;
     match pair.covers(names) {
         true => Ok(pair),
         false => Err(Fault::Refused("the certificate is not for all names".into())),

@@ -1,6 +1,6 @@
 //! A private key and the chain of its certificate, as one file of the storage has them.
 
-use flyball_tls::Certificate;
+use flyball_tls::{Certificate, Fault};
 use instant_acme::CertificateIdentifier;
 use rustls::pki_types::{CertificateDer, Der};
 
@@ -21,14 +21,15 @@ impl Pair {
     /// Puts a key and the chain that an authority sent together.
     ///
     /// # Errors
-    /// As [`read`](Pair::read), and when each holds what the other should.
-    pub(crate) fn of(key: &str, chain: &str) -> Result<Pair, String> {
-        let apart = flyball_tls::Pair::from_pem(chain.as_bytes(), key.as_bytes());
-        apart.map_err(|fault| {
-            let file = if fault.is_of_chain() { "chain" } else { "key" };
-            format!("the {file} {fault}")
-        })?;
-        Pair::read(format!("{}\n{}\n", key.trim_end(), chain.trim_end()))
+    /// What is wrong with which of the two, also when each holds what the other should.
+    pub(crate) fn of(key: &str, chain: &str) -> Result<Pair, Fault> {
+        flyball_tls::Pair::from_pem(chain.as_bytes(), key.as_bytes())?;
+        Pair::of_text(format!("{}\n{}\n", key.trim_end(), chain.trim_end()))
+    }
+
+    fn of_text(text: String) -> Result<Pair, Fault> {
+        let read = flyball_tls::Pair::from_pem(text.as_bytes(), text.as_bytes())?;
+        Ok(Pair { text, read })
     }
 
     /// Reads a file.
@@ -36,8 +37,7 @@ impl Pair {
     /// # Errors
     /// When it is not a key and its chain.
     pub(crate) fn read(text: String) -> Result<Pair, String> {
-        let read = flyball_tls::Pair::from_pem(text.as_bytes(), text.as_bytes());
-        read.map(|read| Pair { text, read }).map_err(|fault| format!("the file {fault}"))
+        Pair::of_text(text).map_err(|fault| format!("the file {fault}"))
     }
 
     /// The same, issued by the authority of this directory.
@@ -104,10 +104,16 @@ pub(crate) mod tests {
 
     /// A key and a certificate of its own for these names.
     pub(crate) fn made(names: &[&str]) -> (String, String) {
+        made_until(names, 4_000)
+    }
+
+    /// The same, which ends with the first day of a year.
+    pub(crate) fn made_until(names: &[&str], year: i32) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        let certificate = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
-        (key.serialize_pem(), certificate.pem())
+        let mut params = CertificateParams::new(names).unwrap();
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
+        (key.serialize_pem(), params.self_signed(&key).unwrap().pem())
     }
 
     #[test]
@@ -115,7 +121,7 @@ pub(crate) mod tests {
         let ((key, chain), (other, _)) = (made(&["a.org"]), made(&["a.org"]));
         let pair = Pair::of(&key, &chain).unwrap();
         assert!(pair.has_key(&key) && !pair.has_key(&other));
-        assert!(Pair::of(&other, &chain).unwrap_err().contains("does not belong"));
+        assert!(matches!(Pair::of(&other, &chain), Err(Fault::Mismatch)));
         for text in ["", &key, &chain, "-----BEGIN PRIVATE KEY-----\n"] {
             assert!(Pair::read(text.to_string()).is_err(), "{text}");
         }

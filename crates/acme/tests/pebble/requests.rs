@@ -38,7 +38,7 @@ fn revoke(name: &str) -> ToAgent {
     ToAgent::Revoke { name: name.into() }
 }
 
-/// An agent whose authority is away is told, and killed: the next one has it, and another authority.
+/// An agent whose authority is away is told, and killed: the next one reaches the authority.
 #[test]
 fn what_an_agent_was_told_and_did_not_do_the_next_one_does_once() {
     let responder = Responder::start();

@@ -44,6 +44,8 @@ pub enum Cert {
         chain: PathBuf,
         /// The key, in PEM.
         key: PathBuf,
+        /// Also in the place of one that holds longer.
+        replaces: bool,
     },
 }
 
@@ -90,8 +92,8 @@ fn import() -> clap::Command {
         .about("Put a certificate from elsewhere into the storage")
         .long_about(
             "Put a certificate from elsewhere into the storage, such as one of certbot: it is used \
-             until it is due for renewal. One that is there for the same name is replaced. A \
-             running server uses it within ten minutes.",
+             until it is due for renewal. One that is there for the same name is replaced, unless \
+             it holds longer. A running server uses it within ten minutes.",
         )
         .arg(
             Arg::new("name")
@@ -101,6 +103,12 @@ fn import() -> clap::Command {
         )
         .arg(file("chain", "The certificate and its chain, in PEM: fullchain.pem of certbot"))
         .arg(file("key", "Its private key, in PEM: privkey.pem of certbot"))
+        .arg(
+            Arg::new("replace")
+                .long("replace")
+                .action(ArgAction::SetTrue)
+                .help("Replace also one that holds longer"),
+        )
         .arg(storage())
 }
 
@@ -129,7 +137,8 @@ pub(super) fn parsed(given: &ArgMatches) -> Cert {
         },
         "import" => {
             let (name, chain, key) = (name.unwrap_or_default(), path("chain"), path("key"));
-            Cert::Import { storage: storage(), name, chain, key }
+            let replaces = given.get_flag("replace");
+            Cert::Import { storage: storage(), name, chain, key, replaces }
         }
         _ => Cert::List { storage: storage(), name, json: given.get_flag("json") },
     }

@@ -31,7 +31,10 @@ pub(super) fn program() -> clap::Command {
                 .help("The authority's certificate [default: that in the state directory]"),
         ))
         .arg(
-            Arg::new("remove").long("remove").action(ArgAction::SetTrue).help("Take it away again"),
+            Arg::new("remove")
+                .long("remove")
+                .action(ArgAction::SetTrue)
+                .help("Take it away again; with FILE, only if it is that one"),
         )
         .arg(path(Arg::new("under").long("under").default_value("/").hide(true)))
 }

@@ -1,12 +1,13 @@
 //! `flyball cert`: the certificates of a storage, and pairs from elsewhere.
 
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
-use std::{fs, io};
 
 use flyball::cli::Cert;
-use flyball_acme::{About, Kept, import, kept};
+use flyball_acme::{About, Import, Kept, Name, import, kept};
 use flyball_http::date::format_date;
+use flyball_server::FILE_BYTES_MAX;
 use flyball_server::control::ask;
 use flyball_server::words::lasting;
 use flyball_sys::clock::unix_ms;
@@ -28,7 +29,9 @@ pub(crate) fn run(asked: &Cert) -> ExitCode {
         Cert::List { storage, name, json } => list(storage, name.as_deref(), *json),
         Cert::Show { storage, name } => show(storage, name),
         Cert::Tell { socket, verb, name } => tell(socket, verb, name),
-        Cert::Import { storage, name, chain, key } => bring(storage, name, chain, key),
+        Cert::Import { storage, name, chain, key, replaces } => {
+            bring(storage, name, (chain, key), *replaces)
+        }
     };
     match done {
         Ok(text) => {
@@ -51,7 +54,8 @@ fn named(storage: &Path, name: Option<&str>) -> Result<Vec<Kept>, String> {
     };
     let Some(name) = name else { return Ok(all) };
     let known: Vec<String> = all.iter().flat_map(names_of).collect();
-    let is_name = |known: &String| known.eq_ignore_ascii_case(name);
+    let wanted = Name::parse(name)?;
+    let is_name = |known: &String| known.eq_ignore_ascii_case(wanted.as_str());
     all.retain(|kept| names_of(kept).iter().any(is_name));
     match all.is_empty() {
         true => {
@@ -161,7 +165,12 @@ fn as_json(kept: &Kept) -> Value {
     value
 }
 
-fn bring(storage: &Path, name: &str, chain: &Path, key: &Path) -> Result<String, String> {
+fn bring(
+    storage: &Path,
+    name: &str,
+    (chain, key): (&Path, &Path),
+    replaces: bool,
+) -> Result<String, String> {
     let failed = |path: &Path, why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
     let secret = secret_file::read(key, KEY_BYTES_MAX).map_err(|error| failed(key, &error))?;
     // Another file in its place is told of below.
@@ -171,7 +180,9 @@ fn bring(storage: &Path, name: &str, chain: &Path, key: &Path) -> Result<String,
         return Err(failed(key, &why));
     }
     let secret = String::from_utf8(secret.bytes).map_err(|_| failed(key, &"holds no text"))?;
-    let read = fs::read_to_string(chain).map_err(|error| failed(chain, &error))?;
-    let path = import(storage, name, &secret, &read)?;
+    let read = secret_file::read(chain, FILE_BYTES_MAX).map_err(|error| failed(chain, &error))?;
+    let read = String::from_utf8(read.bytes).map_err(|_| failed(chain, &"holds no text"))?;
+    let wanted = Import { name, chain: (chain, &read), key: (key, &secret), replaces };
+    let path = import(storage, &wanted)?;
     Ok(format!("{}\n", path.display()))
 }

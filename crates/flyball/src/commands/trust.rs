@@ -8,6 +8,7 @@ use std::process::{Command, ExitCode};
 use flyball::cli::Trust;
 use flyball::settings::state_directory;
 use flyball_server::{authority_in, root_path};
+use flyball_sys::error_log::shown_in_line;
 use flyball_sys::whole_file;
 
 /// The name of the certificate among those that the administrator adds.
@@ -49,8 +50,11 @@ fn change(asked: &Trust) -> Result<String, String> {
     })?;
     let place = asked.under.join(layout.directory).join(NAME);
     let done = match asked.remove {
-        true => remove(&place)?,
-        false => add(&root, &place)?,
+        true => remove(asked.root.as_deref(), &place)?,
+        false => Some(add(&root, &place)?),
+    };
+    let Some(done) = done else {
+        return Ok(format!("{} is not there: nothing is changed\n", place.display()));
     };
     let said = update(layout, &asked.under)?;
     let now = if asked.remove { "trust it no longer" } else { "trust it now" };
@@ -61,22 +65,44 @@ fn change(asked: &Trust) -> Result<String, String> {
 }
 
 fn add(root: &Path, place: &Path) -> Result<String, String> {
-    let text = fs::read_to_string(root).map_err(|error| {
-        format!("{}: {error}; `flyball serve DIR --https` makes it", root.display())
-    })?;
+    let text = read(root)?;
     authority_in(&text).map_err(|why| format!("{} {why}", root.display()))?;
+    let before = fs::read_to_string(place).ok().filter(|before| *before != text);
     whole_file::replace(place, text.as_bytes(), 0o644).map_err(|error| failed(place, &error))?;
-    Ok(format!("{} is copied to {}", root.display(), place.display()))
+    let replaced = match before.map(|before| authority_in(&before)) {
+        Some(Ok(subject)) => format!(
+            "; another of {} was there, which is trusted no longer: one at a time is",
+            shown_in_line(&subject)
+        ),
+        Some(Err(_)) => "; something else was there, which is gone".to_owned(),
+        None => String::new(),
+    };
+    Ok(format!("{} is copied to {}{replaced}", root.display(), place.display()))
 }
 
-fn remove(place: &Path) -> Result<String, String> {
-    match fs::remove_file(place) {
-        Ok(()) => Ok(format!("{} is removed", place.display())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Ok(format!("{} was not there", place.display()))
-        }
-        Err(error) => Err(failed(place, &error)),
+fn read(root: &Path) -> Result<String, String> {
+    fs::read_to_string(root).map_err(|error| {
+        format!("{}: {error}; `flyball serve DIR --https` makes it", root.display())
+    })
+}
+
+/// Takes away what is trusted, if it is the certificate in `root`; nothing where none is.
+fn remove(root: Option<&Path>, place: &Path) -> Result<Option<String>, String> {
+    let there = match fs::read(place) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        there => there.map_err(|error| failed(place, &error))?,
+    };
+    if let Some(root) = root
+        && read(root)?.as_bytes() != there
+    {
+        return Err(format!(
+            "{} is another certificate than {}: nothing is changed; without FILE it is removed",
+            place.display(),
+            root.display()
+        ));
     }
+    fs::remove_file(place).map_err(|error| failed(place, &error))?;
+    Ok(Some(format!("{} is removed", place.display())))
 }
 
 fn failed(place: &Path, error: &io::Error) -> String {

@@ -1,6 +1,6 @@
 //! Settings of certificates that come from an authority by ACME.
 
-use flyball_acme::Kind as Challenge;
+use flyball_acme::{Kind as Challenge, wants_external};
 use flyball_arch::Settings;
 
 use super::kind::Kind;
@@ -167,6 +167,12 @@ pub(super) fn faults(settings: &Settings) -> Vec<(&'static str, String)> {
         let why =
             "http-01 is asked for at port 80, and each address of listen has https:// before it";
         faults.push(("acme.challenge", why.to_owned()));
+    }
+    let is_alone = acme.external.is_none() && acme.external_key.is_none();
+    if is_alone && acme.directories.iter().any(|directory| wants_external(directory)) {
+        let why = "zerossl issues only to accounts elsewhere: add acme.external-account and \
+                   acme.external-key, which zerossl.com gives to its users (EAB)";
+        faults.push(("acme.directory", why.to_owned()));
     }
     if acme.external.is_some() != acme.external_key.is_some() {
         let why = "an account elsewhere has both acme.external-account and acme.external-key";

@@ -14,11 +14,14 @@ use super::suggest::nearest;
 const CERTIFICATE: &str = "certificate";
 const TABLE: &str = "certificates";
 
+/// Keys of files by which clients are known.
+const CLIENTS: [&str; 2] = ["tls.client-ca", "tls.client-crl"];
+
 /// What stands in the place of a file.
 const WORDS: [&str; 4] = ["auto", "acme", "internal", "none"];
 
 /// Gives each certificate the place where it is written, and the directory that its path starts
-/// from.
+/// from; and the files by which clients are known the place.
 pub(super) fn place(tls: &mut TlsSettings, site: &Origin, origins: &Origins, tables: &Tables) {
     let of_tables = tables.iter().filter(|(table, ..)| *table == TABLE).map(|(_, at, _)| at);
     // The tables are read after the key.
@@ -26,6 +29,9 @@ pub(super) fn place(tls: &mut TlsSettings, site: &Origin, origins: &Origins, tab
         origins.get(CERTIFICATE).filter(|_| tls.certificates.len() > of_tables.clone().count());
     let of_key = of_key.map(|origin| (origin, CERTIFICATE));
     let places = of_key.into_iter().chain(of_tables.map(|origin| (origin, TABLE)));
+    for (written, key) in tls.clients_written.iter_mut().zip(CLIENTS) {
+        *written = origins.get(key).map_or_else(String::new, |at| at.lead(&format!("site.{key}")));
+    }
     for (files, (origin, key)) in tls.certificates.iter_mut().zip(places) {
         files.written = origin.lead(&format!("site.{key}"));
         let base = std::path::absolute(origin.base()).unwrap_or_else(|_| site.base().into());

@@ -180,12 +180,13 @@ pub(super) const ROWS: &[Setting] = &[
         word: Some(Word { name: "off", set: |s| s.clients.connections_per_address = None }),
         default: Some("off"),
         doc: "Most connections of one client address at a time, in all",
-        more: "A further connection is answered with 429, whatever it asks for, and closed. The \
-               limit covers all workers together; the places of a worker that died are free. The \
-               address is that of the peer, or of the client that the PROXY protocol names. The \
-               connections of a trusted proxy are not counted unless `client.address` is `peer`. \
-               An IPv6 client is its network of 64 bits. Connections are not counted for clients \
-               beyond 128Ki divided by the number of workers.",
+        more: "A further connection is answered with 429, whatever it asks for, and closed. Over \
+               TLS it is closed in its handshake, without an answer. The limit covers all workers \
+               together; the places of a worker that died are free. The address is that of the \
+               peer, or of the client that the PROXY protocol names. The connections of a trusted \
+               proxy are not counted unless `client.address` is `peer`. An IPv6 client is its \
+               network of 64 bits. Connections are not counted for clients beyond 128Ki divided \
+               by the number of workers.",
         source: "RFC 6585 section 4",
         ..Setting::ROW
     },

@@ -36,16 +36,12 @@ impl Clients {
     ) -> Result<Option<Clients>, String> {
         let files = &site.tls.clients;
         let Some(ca) = &files.ca else { return Ok(None) };
-        let host = site.hosts.first().map_or("*", String::as_str);
-        let of_all = &settings.tls.of_sites.clients;
-        let written = |key: &'static str, is_of_all: bool| match is_of_all {
+        let written = |key: &'static str, of_site: &String| match of_site.is_empty() {
             true => settings.blame(key, ""),
-            false => format!("site {host}: {key}: "),
+            false => of_site.clone(),
         };
-        let written = [
-            written("tls.client-ca", of_all.ca == files.ca),
-            written("tls.client-crl", of_all.crl == files.crl),
-        ];
+        let [of_ca, of_crl] = &site.tls.clients_written;
+        let written = [written("tls.client-ca", of_ca), written("tls.client-crl", of_crl)];
         let watched = Watched::new([Some(&**ca), files.crl.as_deref()].into_iter().flatten());
         let auth = read(ca, files, &written)?.numbered(number);
         let files = files.clone();

@@ -13,7 +13,7 @@ use super::watched::{Look, Moment, Watched};
 use crate::words::lasting;
 
 /// Longest file of a chain, a key, authorities or lists, in bytes.
-pub(crate) const FILE_BYTES_MAX: u64 = 16 << 20;
+pub const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// With less time left, in seconds, and with less than a third of all, a certificate is due for
 /// renewal.

@@ -96,11 +96,14 @@ impl Kept {
 
 /// The authority in this directory; another one, if there is none or it ends soon. All servers of a
 /// directory get the same one, whose certificate lies there as well. Blocks on the disk, and while
-/// another server makes one.
+/// another server makes one. Where the path is empty, one is made that is kept nowhere.
 ///
 /// # Errors
 /// What cannot be read, or written; that another server has held the lock for too long.
 pub(super) fn open(directory: &Path, now_s: u64) -> Result<Kept, String> {
+    if directory.as_os_str().is_empty() {
+        return Ok(Kept { authority: Authority::new(now_s)?, version: Version::default() });
+    }
     let opened = match read(directory) {
         Ok(Some(kept)) if kept.is_whole(directory, now_s) => Ok(kept),
         Ok(_) => read_or_make(directory, now_s),
@@ -109,6 +112,11 @@ pub(super) fn open(directory: &Path, now_s: u64) -> Result<Kept, String> {
     opened.map_err(|error| {
         format!("the authority of this machine, in {}: {error}", directory.display())
     })
+}
+
+/// Whether [`open`] would write there.
+pub(super) fn would_write(directory: &Path, now_s: u64) -> bool {
+    read(directory).is_ok_and(|kept| !kept.is_some_and(|kept| kept.is_whole(directory, now_s)))
 }
 
 /// The same, while no other server does.
@@ -120,19 +128,27 @@ fn read_or_make(directory: &Path, now_s: u64) -> io::Result<Kept> {
         None => {
             let (path, authority) =
                 (directory.join(KEY), Authority::new(now_s).map_err(io::Error::other)?);
-            whole_file::replace(&path, authority.to_pem().as_bytes(), 0o600)?;
+            let written = whole_file::replace(&path, authority.to_pem().as_bytes(), 0o600);
+            written.map_err(|error| named(KEY, &error))?;
             Kept { authority, version: Version::of(&path)? }
         }
     };
     let root = kept.authority.root().as_bytes();
-    whole_file::replace(&root_path(directory), root, 0o644)?;
+    let written = whole_file::replace(&root_path(directory), root, 0o644);
+    written.map_err(|error| named(ROOT, &error))?;
     Ok(kept)
+}
+
+/// The same error, with the file that it is about.
+fn named(name: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{name}: {error}"))
 }
 
 /// Takes the lock of this directory, which is made where it is missing.
 fn lock(directory: &Path) -> io::Result<LockFile> {
     whole_file::make_directory(directory)?;
-    let held = LockFile::hold(&directory.join(LOCK), LOCK_MS_MAX)?;
+    let held = LockFile::hold(&directory.join(LOCK), LOCK_MS_MAX);
+    let held = held.map_err(|error| named(LOCK, &error))?;
     let s = LOCK_MS_MAX / 1_000;
     held.ok_or_else(|| io::Error::other(format!("another server has held {LOCK} for {s} s")))
 }
@@ -148,7 +164,7 @@ fn read(directory: &Path) -> io::Result<Option<Kept>> {
     let path = &directory.join(KEY);
     let file = match secret_file::read(path, FILE_BYTES_MAX) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file?,
+        file => file.map_err(|error| named(KEY, &error))?,
     };
     if file.is_open_to_all() || file.is_open_to_group() {
         let why = format!("{KEY} is open to others (mode {:04o}): chmod 600", file.mode);
@@ -249,6 +265,23 @@ mod tests {
         fs::write(&key, one[..begin(&one)].to_owned() + &other[begin(&other)..]).unwrap();
         let why = open(dir.path(), NOW_S).unwrap_err();
         assert!(why.contains("does not belong to the certificate; remove it"), "{why}");
+    }
+
+    #[test]
+    fn what_is_no_file_is_named_and_what_is_only_looked_at_is_not_written() {
+        for name in [KEY, ROOT, LOCK] {
+            let dir = tempfile::tempdir().unwrap();
+            fs::create_dir(dir.path().join(name)).unwrap();
+            let why = open(dir.path(), NOW_S).unwrap_err();
+            assert!(why.contains(&format!(": {name}: ")), "{why}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        assert!(would_write(dir.path(), NOW_S) && would_write(&dir.path().join("none"), NOW_S));
+        assert!(open(Path::new(""), NOW_S).is_ok());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        opened(dir.path(), NOW_S);
+        assert!(!would_write(dir.path(), NOW_S));
+        assert!(would_write(dir.path(), NOW_S + 340 * DAY_S));
     }
 
     #[test]

@@ -246,8 +246,16 @@ fn an_operator_sees_certificates_and_has_them_renewed_and_revoked() {
         assert!(told.contains("a.test") && told.contains("Pebble Intermediate"), "{told}");
         assert_eq!(told.contains("serial"), verb == "show", "{told}");
     }
-    let issued = |count| until(DEADLINE, || (setting.pebble.issued() == count).then_some(()));
+    let file = setting.storage().join("certificates/a.test.pem");
+    let issued = |count, before: &[u8]| {
+        let is_there = || {
+            let is_other = fs::read(&file).is_ok_and(|now| now != before);
+            (setting.pebble.issued() == count && is_other).then_some(())
+        };
+        until(DEADLINE, is_there)
+    };
     for (verb, count) in [("renew", 2), ("revoke", 3)] {
+        let before = fs::read(&file).unwrap();
         let told = cert(&[verb, "A.Test", "--admin", &admin]);
         assert!(told.status.success(), "{told:?}");
         // The same once more is the same order, whether that is under way or not.
@@ -255,7 +263,7 @@ fn an_operator_sees_certificates_and_has_them_renewed_and_revoked() {
         let said = String::from_utf8_lossy(&again.stdout);
         let is_merged = said.contains("is being renewed already") || said.contains(" s ago");
         assert!(again.status.success() && is_merged, "{again:?}");
-        assert!(issued(count).is_some(), "{verb}:\n{}", server.errors());
+        assert!(issued(count, &before).is_some(), "{verb}:\n{}", server.errors());
         assert!(cert(&[verb, "a.test", "--admin", &admin]).status.success());
     }
     assert_eq!(setting.pebble.log_count("/revoke-cert -> calling handler()"), 1);
@@ -275,13 +283,18 @@ fn a_revocation_that_was_promised_is_done_by_the_next_agent() {
     let server = setting.start(&config);
     setting.wait_for_certificate(&server, "a.test");
     let (asleep, hook) = (setting.own.path("asleep"), setting.own.path("hook.sh"));
-    fs::write(&hook, format!("#!/bin/sh\ntouch {asleep:?}\nexec sleep 600\n")).unwrap();
+    fs::write(&hook, format!("#!/bin/sh\necho here > {asleep:?}\nexec sleep 600\n")).unwrap();
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    // It is called as the user that workers are.
+    fs::write(&asleep, "").unwrap();
+    fs::set_permissions(&asleep, fs::Permissions::from_mode(0o666)).unwrap();
     let ways = format!("challenge = [\"http-01\", \"dns-01\"]\ndns-hook = [{hook:?}]");
-    let site = "[[site]]\nhosts = [\"*.b.test\"]\nstatus = 404\ncertificate = \"acme\"\n";
+    let root = setting.own.path("root");
+    let site =
+        format!("[[site]]\nhosts = [\"*.b.test\"]\nroot = {root:?}\ncertificate = \"acme\"\n");
     let held = format!("{}\n{site}", config.replace("challenge = [\"http-01\"]", &ways));
     server.reload_with(&held);
-    let is_asleep = || asleep.exists().then_some(());
+    let is_asleep = || (fs::metadata(&asleep).unwrap().len() > 0).then_some(());
     assert!(until(DEADLINE, is_asleep).is_some(), "{}", server.errors());
     let asked = Command::new(binary())
         .args(["cert", "revoke", "a.test.", "--admin", &admin])

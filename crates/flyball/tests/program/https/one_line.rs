@@ -99,11 +99,20 @@ fn an_authority_is_trusted_and_no_longer_as_debian_and_fedora_do() {
         let place = under.join(directory).join("flyball-of-this-machine.crt");
         assert_eq!(fs::read_to_string(&place).unwrap(), root);
         assert_eq!(fs::metadata(&place).unwrap().mode() & 0o777, 0o644);
-        for _ in 0..2 {
-            let removed = trust(under, &["--remove"]);
-            assert!(removed.status.success() && !place.exists(), "{removed:?}");
-            assert!(said(&removed).contains(" trust it no longer."), "{removed:?}");
-        }
+        let other = Authority::new();
+        let second = other.path("ca.pem").display().to_string();
+        let replaced = trust(under, &[&second]);
+        assert!(said(&replaced).contains(" was there, which is trusted no longer"), "{replaced:?}");
+        let kept = trust(under, &["--remove", file]);
+        assert!(!kept.status.success() && place.exists(), "{kept:?}");
+        let why = String::from_utf8_lossy(&kept.stderr).into_owned();
+        assert!(why.contains(&format!("is another certificate than {file}")), "{why}");
+        let removed = trust(under, &["--remove", &second]);
+        assert!(removed.status.success() && !place.exists(), "{removed:?}");
+        assert!(said(&removed).contains(" trust it no longer."), "{removed:?}");
+        let none = trust(under, &["--remove"]);
+        assert!(none.status.success(), "{none:?}");
+        assert!(said(&none).ends_with("is not there: nothing is changed\n"), "{none:?}");
         let called = fs::read_to_string(under.join("called")).unwrap();
         assert_eq!(called.lines().count(), 3, "{called}");
         for (text, why) in

@@ -107,3 +107,61 @@ fn a_certificate_is_shown_with_its_renewal_and_with_what_failed_last() {
     assert_eq!((&a["error"], &new["error"]), (&"no answer".into(), &"no answer".into()));
     assert_eq!(new["names"][0], "new.test");
 }
+
+/// What `flyball check` says of a configuration, where the state lies in `state`.
+fn check(state: &Path, config: &Path, lines: &str) -> (bool, String) {
+    fs::write(config, lines).unwrap();
+    let mut command = Command::new(binary());
+    command.env("STATE_DIRECTORY", state).args(["check", "--config"]).arg(config);
+    let Output { status, stdout, stderr } = command.output().expect("it runs");
+    (status.success(), String::from_utf8([stdout, stderr].concat()).expect("text"))
+}
+
+#[test]
+fn a_check_writes_nothing_and_says_where_what_is_wrong_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let (state, config) = (directory.path().join("state"), directory.path().join("flyball.toml"));
+    fs::create_dir(directory.path().join("root")).unwrap();
+    let head = "listen = \"https://127.0.0.1:0\"\n";
+    let internal =
+        "[[site]]\nroot = \"root\"\nhosts = [\"localhost\"]\ncertificate = \"internal\"\n";
+    let (is_right, told) = check(&state, &config, &format!("{head}{internal}"));
+    assert!(is_right && told.contains("certificate "), "{told}");
+    assert!(!state.exists(), "nothing is made");
+    let ca = format!("{head}{internal}tls.client-ca = \"/nope\"\n");
+    let (is_right, told) = check(&state, &config, &ca);
+    let place = format!("{}:6: site.tls.client-ca: /nope cannot be read", config.display());
+    assert!(!is_right && told.contains(&place), "{told}");
+    let acme = "[[site]]\nroot = \"root\"\nhosts = [\"a.example.org\"]\ncertificate = \"acme\"\n";
+    for (lines, place, why) in [
+        ("storage = \"/etc\"", ":3: acme.storage: ", "it must be a directory for this alone"),
+        ("storage = \"/etc/passwd\"", ":3: acme.storage: ", "but a link or a file"),
+        ("directory = \"zerossl\"", ":3: acme.directory: ", "acme.external-account and"),
+    ] {
+        let (is_right, told) = check(&state, &config, &format!("{head}[acme]\n{lines}\n{acme}"));
+        assert!(!is_right && told.contains(place) && told.contains(why), "{told}");
+    }
+}
+
+#[test]
+fn an_import_takes_no_endless_file_and_no_directory_that_is_served() {
+    let directory = tempfile::tempdir().unwrap();
+    if !make(directory.path(), "DNS:a.test") {
+        return;
+    }
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (root, chain, key) = (path("root"), path("chain.pem"), path("key.pem"));
+    fs::create_dir(&root).unwrap();
+    fs::write(path("root/index.html"), "x").unwrap();
+    let import = |chain: &str| {
+        cert(&["import", "a.test.", "--storage", &root, "--chain", chain, "--key", &key])
+    };
+    let (code, told) = import("/dev/zero");
+    assert_eq!((code, &*told), (Some(1), "flyball: /dev/zero: is not a file\n"));
+    let (code, told) = import(&chain);
+    let why = format!(
+        "flyball: {root}: it holds index.html too: it must be a directory for this alone\n"
+    );
+    assert_eq!((code, told), (Some(1), why));
+    assert_eq!(fs::read_dir(&root).unwrap().count(), 1);
+}

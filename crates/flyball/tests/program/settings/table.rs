@@ -131,6 +131,7 @@ fn different_tls() -> TlsSettings {
             certificates: Vec::new(),        // not written
             only_1_3: true,
             clients: client_files(),
+            clients_written: Default::default(), // not a value
             redirects_http: false,
             hsts_s: Some(3),
         },
