@@ -110,7 +110,7 @@ fn run(soaked: &Besieged, admin: &str, counts: &Counts, changes: u32, time: Dura
             // The configuration says what it began with, and is read again now and then.
             match change % 3 {
                 0 => tell(admin, &["reload"]),
-                _ => tell(admin, &["set", "architecture", architecture]),
+                _ => tell(admin, &["set", "arch", architecture]),
             }
         }
         wait::dawdle(time.saturating_sub(start.elapsed()));

@@ -379,8 +379,10 @@ impl Default for StageSettings {
 /// How a server is run and controlled.
 #[derive(Clone, Debug)]
 pub struct RunningSettings {
-    /// The configuration file, if there is one: its absolute path.
-    pub file: Option<PathBuf>,
+    /// The configuration file and those that it includes: their absolute paths.
+    pub files: Vec<PathBuf>,
+    /// Warnings about keys that are written by the names that they had in the version before.
+    pub renamed: Vec<String>,
     /// When set, a taken port is passed over for the next free one, at most this many times.
     pub port_tries: u16,
     /// Where the process id of the master is written.
@@ -403,7 +405,8 @@ pub struct RunningSettings {
 impl Default for RunningSettings {
     fn default() -> RunningSettings {
         RunningSettings {
-            file: None,
+            files: Vec::new(),
+            renamed: Vec::new(),
             port_tries: 0,
             pid_file: None,
             admin_mode: 0o600,

@@ -3,6 +3,7 @@
 //! The flags of settings, and their help, are made from [`SETTINGS`]. Their values are checked with
 //! the rest of the settings, so that a wrong one is told in the same words wherever it is written.
 
+mod admin;
 mod cache;
 #[cfg(feature = "acme")]
 mod cert;
@@ -12,6 +13,7 @@ mod fileset;
 mod lab;
 #[cfg(feature = "load")]
 mod load;
+mod meant;
 #[cfg(any(feature = "lab", feature = "tune"))]
 mod stolen;
 mod top;
@@ -40,6 +42,7 @@ pub use fileset::Fileset;
 pub use lab::{Kind as LabKind, Lab};
 #[cfg(feature = "load")]
 pub use load::{Load, Run};
+pub use meant::meant;
 pub use trace::Tracing;
 pub use trust::Trust;
 #[cfg(feature = "tune")]
@@ -52,6 +55,9 @@ pub const USAGE_EXIT: u8 = 2;
 
 /// The setting whose flag may be repeated: the addresses add up.
 const LISTEN: &str = "listen";
+
+/// The argument that is short for an address on 127.0.0.1.
+const PORT: &str = "port";
 
 /// What the user asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -186,15 +192,15 @@ where
         Some(("lab", given)) => Command::Lab(lab::parsed(given)),
         #[cfg(feature = "load")]
         Some(("load", given)) => Command::Load(load::parsed(given)?),
-        Some(("ctl", given)) => ctl_command(given),
+        Some(("ctl", given)) => ctl_command(given)?,
         #[cfg(feature = "tune")]
         Some(("tune", given)) => Command::Tune(tune::parsed(given)),
-        Some(("top", given)) => Command::Top(top::parsed(given)),
+        Some(("top", given)) => Command::Top(top::parsed(given)?),
         Some(("trust", given)) => Command::Trust(trust::parsed(given)),
         #[cfg(feature = "acme")]
         Some(("acme-agent", _)) => Command::AcmeAgent,
         #[cfg(feature = "acme")]
-        Some(("cert", given)) => Command::Cert(cert::parsed(given)),
+        Some(("cert", given)) => Command::Cert(cert::parsed(given)?),
         Some(("arch", given)) => Command::Arch { json: given.get_flag("json") },
         // The program demands a subcommand, and there is no other.
         Some((_, given)) => Command::Docs(document(given)),
@@ -295,10 +301,22 @@ fn serve() -> clap::Command {
         .after_long_help(settings_help())
         .arg(directory())
         .arg(config())
+        .arg(port())
         .arg(domain())
         .arg(https())
         .args(SETTINGS.iter().filter_map(flag))
         .arg(set())
+}
+
+/// What many servers for developers call it.
+fn port() -> Arg {
+    Arg::new(PORT)
+        .long(PORT)
+        .short('p')
+        .value_name("PORT")
+        .value_parser(value_parser!(u16))
+        .conflicts_with_all([LISTEN, "domain"])
+        .help("Short for --listen 127.0.0.1:PORT")
 }
 
 fn domain() -> Arg {
@@ -332,8 +350,14 @@ fn https() -> Arg {
 fn check() -> clap::Command {
     clap::Command::new("check")
         .about("Say whether a configuration file is right")
-        .arg(directory().help("Check it together with this directory to serve").long_help(None))
-        .arg(config().required(true))
+        .arg(
+            directory()
+                .value_name("FILE")
+                .required_unless_present("config")
+                .help("The file, or with --config a directory to serve")
+                .long_help(None),
+        )
+        .arg(config())
 }
 
 fn explain() -> clap::Command {
@@ -367,19 +391,8 @@ fn arch() -> clap::Command {
         .arg(json())
 }
 
-/// The socket of a running server.
-fn admin() -> Arg {
-    Arg::new("admin")
-        .long("admin")
-        .value_name("unix:PATH")
-        .required(true)
-        .value_parser(ValueParser::new(unix_path))
-        .help("The server's --admin")
-}
-
 fn ctl() -> clap::Command {
     let key = || Arg::new("key").value_name("KEY").required(true);
-    let admin = admin();
     clap::Command::new("ctl")
         .about("Ask a running server, or change a setting of it")
         .long_about(
@@ -387,38 +400,32 @@ fn ctl() -> clap::Command {
              its --admin names. Every user who may write to that socket may change the server.",
         )
         .subcommand_required(true)
-        .subcommand(
-            clap::Command::new("status").about("Print its status as JSON").arg(admin.clone()),
-        )
+        .arg(admin::socket().global(true))
+        .subcommand(clap::Command::new("status").about("Print its status as JSON"))
         .subcommand(
             clap::Command::new("get")
                 .about("Print the value of a setting that holds now")
-                .arg(key())
-                .arg(admin.clone()),
+                .arg(key()),
         )
         .subcommand(
             clap::Command::new("set")
                 .about("Change a setting, such as `set architecture mt`")
                 .arg(key())
-                .arg(Arg::new("value").value_name("VALUE").required(true))
-                .arg(admin.clone()),
+                .arg(Arg::new("value").value_name("VALUE").required(true)),
         )
         .subcommand(
             clap::Command::new("reload")
-                .about("Load the configuration again; one that is wrong changes nothing")
-                .arg(admin.clone()),
+                .about("Load the configuration again; one that is wrong changes nothing"),
         )
         .subcommand(
             clap::Command::new("upgrade")
-                .about("Let the program that is now at its path take over, or go on as before")
-                .arg(admin.clone()),
+                .about("Let the program that is now at its path take over, or go on as before"),
         )
         .subcommand(
             clap::Command::new("drain")
-                .about("Accept nothing more, finish what is under way, and end")
-                .arg(admin.clone()),
+                .about("Accept nothing more, finish what is under way, and end"),
         )
-        .subcommand(trace::program().arg(admin))
+        .subcommand(trace::program())
 }
 
 /// Not for users: it is not in the help, and has no page.
@@ -429,12 +436,7 @@ fn acme_agent() -> clap::Command {
         .hide(true)
 }
 
-fn unix_path(text: &str) -> Result<PathBuf, String> {
-    let path = text.strip_prefix("unix:").filter(|path| !path.is_empty());
-    path.map(PathBuf::from).ok_or_else(|| "expected unix:PATH".into())
-}
-
-fn ctl_command(given: &ArgMatches) -> Command {
+fn ctl_command(given: &ArgMatches) -> Result<Command, Failure> {
     let (name, given) = given.subcommand().unwrap_or(("status", given));
     let text = |id| given.get_one::<String>(id).cloned().unwrap_or_default();
     let ask = match name {
@@ -446,8 +448,7 @@ fn ctl_command(given: &ArgMatches) -> Command {
         "trace" => Ask::Trace(trace::parsed(given)),
         _ => Ask::Status,
     };
-    let socket = given.get_one::<PathBuf>("admin").cloned().unwrap_or_default();
-    Command::Ctl { socket, ask }
+    Ok(Command::Ctl { socket: admin::socket_given(given)?, ask })
 }
 
 fn docs() -> clap::Command {
@@ -508,8 +509,13 @@ fn flag(setting: &'static Setting) -> Option<Arg> {
     Some(match setting.key {
         LISTEN => argument.action(ArgAction::Append),
         // Of a flag that is given again the later one holds, as of --set.
-        key => argument.overrides_with(key),
+        key => argument.overrides_with(key).aliases(flags_before(key)),
     })
+}
+
+/// What the flag of this setting was called in the version before.
+fn flags_before(key: &str) -> &'static [&'static str] {
+    if key == "arch" { &["architecture"] } else { &[] }
 }
 
 fn set() -> Arg {
@@ -540,12 +546,18 @@ fn settings_help() -> String {
 
 /// Joins what the file says and what the command line says, in order of precedence.
 fn typed(given: &ArgMatches) -> Result<Typed, Failure> {
-    let mut typed = match given.get_one::<PathBuf>("config") {
+    let config = given.get_one::<PathBuf>("config");
+    // `explain` has no such argument.
+    let directory = given.try_get_one::<PathBuf>("directory").ok().flatten();
+    let (config, directory) = match (config, directory) {
+        (None, Some(path)) if meant::is_configuration(path) => (Some(path), None),
+        other => other,
+    };
+    let mut typed = match config {
         Some(path) => read(path)?,
         None => Typed::default(),
     };
-    // `explain` has no such argument.
-    typed.directory = given.try_get_one::<PathBuf>("directory").ok().flatten().cloned();
+    typed.directory = directory.cloned();
     // Only `serve` has these.
     let domains = given.try_get_many::<String>("domain").ok().flatten();
     typed.domains = domains.into_iter().flatten().cloned().collect();
@@ -566,6 +578,12 @@ fn written(given: &ArgMatches) -> Vec<Written> {
         let raw = if texts.len() == 1 { texts.remove(0) } else { addresses(&texts) };
         let key = setting.key.to_owned();
         placed.push((place, Written { key, raw, origin: Origin::Flag(flag.name) }));
+    }
+    if let Some(port) = given.try_get_one::<u16>(PORT).ok().flatten() {
+        let place = given.indices_of(PORT).and_then(Iterator::last).unwrap_or_default();
+        let raw = Raw::Text(format!("127.0.0.1:{port}"));
+        let key = LISTEN.to_owned();
+        placed.push((place, Written { key, raw, origin: Origin::Flag(PORT) }));
     }
     if let Ok(Some(values)) = given.try_get_many::<(String, String)>("set") {
         let places = given.indices_of("set").into_iter().flatten();

@@ -12,13 +12,14 @@ use flyball::cli::{self, Command};
 static ALLOCATOR: flyball_sys::alloc::Allocator = flyball_sys::alloc::Allocator;
 
 fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|command| command == "serve") {
+    let arguments = cli::meant(std::env::args_os());
+    if arguments.get(1).is_some_and(|command| command == "serve") {
         // One that comes before the master listens for it shall not end the server.
         flyball_sys::signal::hold();
         flyball_sys::inherit::note();
     }
-    match cli::parse(std::env::args_os()) {
-        Ok(Command::Serve(typed)) => commands::serve::run(typed),
+    match cli::parse(&arguments) {
+        Ok(Command::Serve(typed)) => commands::serve::run(typed, arguments),
         Ok(Command::Check(typed)) => commands::check::run(typed),
         Ok(Command::Explain { typed, keys, json }) => commands::explain::run(&typed, &keys, json),
         #[cfg(feature = "acme")]

@@ -279,7 +279,7 @@ fn traces(admin: &Admin, request: &Request<'_>) -> (Status, &'static str, String
 /// The settings that may be changed, and what they are.
 fn settings(admin: &Admin) -> String {
     let settings = serde_json::json!({
-        "architecture": architecture(admin),
+        "arch": architecture(admin),
         "accept.limit": admin.shared.live().accept_limit().to_string(),
     });
     format!("{settings:#}\n")

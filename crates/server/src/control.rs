@@ -377,7 +377,7 @@ mod tests {
     fn a_command_crosses_unchanged_and_nothing_else_does() {
         let (admin, master) = Channel::pair().unwrap();
         for command in [
-            Command::set("architecture", "mt").unwrap(),
+            Command::set("arch", "mt").unwrap(),
             Command::set("timeout.idle", &"9".repeat(WORD_BYTES_MAX)).unwrap(),
             Command::get("accept.limit").unwrap(),
             Command::Reload,

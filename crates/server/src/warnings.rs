@@ -21,7 +21,8 @@ pub(crate) fn all(
     sites: &Sites,
     confinement: &Confinement,
 ) -> Vec<String> {
-    let mut warnings = registry::unused_settings(architecture, settings);
+    let mut warnings = settings.running.renamed.clone();
+    warnings.extend(registry::unused_settings(architecture, settings));
     warnings.extend(idle(settings));
     warnings.extend(idle_of_sites(settings));
     warnings.extend(sites.warnings());
@@ -139,8 +140,8 @@ fn shown(settings: &Settings, sites: &Sites) -> Vec<String> {
     };
     let told =
         written.into_iter().filter_map(|(key, file)| Some(settings.blame(key, lies(&file?)?)));
-    let own = settings.running.file.as_deref();
-    let own = own.and_then(|file| Some(format!("{}: {}", file.display(), lies(file)?)));
+    let own = settings.running.files.iter();
+    let own = own.filter_map(|file| Some(format!("{}: {}", file.display(), lies(file)?)));
     told.chain(own).collect()
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
+use super::{Failure, admin};
 use crate::settings::state_directory;
 
 /// What `flyball cert` is to do.
@@ -80,7 +81,7 @@ fn told(verb: &'static str, about: &'static str) -> clap::Command {
     clap::Command::new(verb)
         .about(about)
         .arg(Arg::new("name").value_name("NAME").required(true).help("One of its names"))
-        .arg(super::admin())
+        .arg(admin::socket())
 }
 
 fn import() -> clap::Command {
@@ -120,7 +121,9 @@ fn storage() -> Arg {
         .help("Directory where certificates are kept [default: acme in the state directory]")
 }
 
-pub(super) fn parsed(given: &ArgMatches) -> Cert {
+/// # Errors
+/// When a running server is meant, and none is named.
+pub(super) fn parsed(given: &ArgMatches) -> Result<Cert, Failure> {
     let (verb, given) = given.subcommand().unwrap_or(("list", given));
     let path = |id: &str| given.get_one::<PathBuf>(id).cloned().unwrap_or_default();
     let name = given.get_one::<String>("name").cloned();
@@ -128,10 +131,10 @@ pub(super) fn parsed(given: &ArgMatches) -> Cert {
         Some(storage) => storage.clone(),
         None => state_directory().join("acme"),
     };
-    match verb {
+    Ok(match verb {
         "show" => Cert::Show { storage: storage(), name: name.unwrap_or_default() },
         "renew" | "revoke" => Cert::Tell {
-            socket: path("admin"),
+            socket: admin::socket_given(given)?,
             verb: if verb == "renew" { "renew" } else { "revoke" },
             name: name.unwrap_or_default(),
         },
@@ -141,5 +144,5 @@ pub(super) fn parsed(given: &ArgMatches) -> Cert {
             Cert::Import { storage: storage(), name, chain, key, replaces }
         }
         _ => Cert::List { storage: storage(), name, json: given.get_flag("json") },
-    }
+    })
 }

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches};
-use flyball_sys::net::Endpoint;
 
-use crate::settings::admin_address;
+use super::{Failure, admin};
 use crate::top::Top;
 
 /// Bounds of the time between two looks, in seconds.
@@ -21,14 +20,7 @@ pub(super) fn program() -> clap::Command {
              the address of the server's --admin for its status, and shows what happened between \
              two answers. The keys are told by h.",
         )
-        .arg(
-            Arg::new("admin")
-                .long("admin")
-                .value_name("ADDR")
-                .required(true)
-                .value_parser(ValueParser::new(admin))
-                .help("The server's --admin: an address, or unix:PATH"),
-        )
+        .arg(admin::any())
         .arg(
             Arg::new("every")
                 .long("every")
@@ -51,20 +43,15 @@ pub(super) fn program() -> clap::Command {
         )
 }
 
-pub(super) fn parsed(given: &ArgMatches) -> Top {
-    let local = || Endpoint::Tcp(([127, 0, 0, 1], 0).into());
-    Top {
-        // The program demands it.
-        admin: given.get_one::<Endpoint>("admin").cloned().unwrap_or_else(local),
+/// # Errors
+/// When no server is named.
+pub(super) fn parsed(given: &ArgMatches) -> Result<Top, Failure> {
+    Ok(Top {
+        admin: admin::any_given(given)?,
         every: given.get_one::<Duration>("every").copied().unwrap_or(Duration::from_secs(1)),
         once: given.get_flag("once"),
         json: given.get_flag("json"),
-    }
-}
-
-fn admin(text: &str) -> Result<Endpoint, String> {
-    admin_address(text)
-        .ok_or_else(|| "expected an address such as 127.0.0.1:9, or unix:PATH".into())
+    })
 }
 
 fn every(text: &str) -> Result<Duration, String> {

@@ -1,5 +1,6 @@
 //! `flyball serve`: binds, says where, and serves until told to stop.
 
+use std::ffi::OsString;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,8 +17,9 @@ use flyball_sys::say;
 /// Exit code when the server could not start.
 const FAILED: u8 = 1;
 
-pub(crate) fn run(typed: Typed) -> ExitCode {
-    let configuration = CommandLine::new(std::env::args_os().collect(), typed);
+/// `arguments` are those of the process, with the subcommand.
+pub(crate) fn run(typed: Typed, arguments: Vec<OsString>) -> ExitCode {
+    let configuration = CommandLine::new(arguments, typed);
     let settings = match configuration.settings() {
         Ok(settings) => settings,
         Err(failure) => return failure.report(),

@@ -63,13 +63,14 @@ impl Origin {
         }
     }
 
-    /// Sorts errors in reading order: a file from its top, then the command line.
-    pub(super) fn order(&self) -> (u8, usize) {
+    /// Sorts errors in reading order: each file from its top, then the command line.
+    pub(super) fn order(&self) -> (u8, &Path, usize) {
+        let nowhere = Path::new("");
         match self {
-            Origin::File { line, .. } => (0, line.unwrap_or(0)),
-            Origin::Flag(_) | Origin::Set => (1, 0),
-            Origin::Directory => (2, 0),
-            Origin::Default => (3, 0),
+            Origin::File { path, line } => (0, path, line.unwrap_or(0)),
+            Origin::Flag(_) | Origin::Set => (1, nowhere, 0),
+            Origin::Directory => (2, nowhere, 0),
+            Origin::Default => (3, nowhere, 0),
         }
     }
 }

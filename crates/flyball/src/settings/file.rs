@@ -22,12 +22,12 @@ pub const FILE_BYTES_MAX: usize = 1024 * 1024;
 /// The key of the tables that describe sites.
 pub(super) const SITE: &str = "site";
 
-/// Reads a configuration file. Blocks on the disk.
+/// Reads a configuration file alone. Blocks on the disk.
 ///
 /// # Errors
 /// When the file cannot be read, is longer than [`FILE_BYTES_MAX`], is not UTF-8, or is not TOML;
 /// nothing is known about its keys yet.
-pub fn read(path: &Path) -> Result<Typed, Vec<SettingError>> {
+pub(super) fn read(path: &Path) -> Result<Typed, Vec<SettingError>> {
     let path: Arc<Path> = path.into();
     let mut bytes = Vec::new();
     let read = File::open(&path)
@@ -62,7 +62,7 @@ pub fn parse(path: Arc<Path>, text: &str) -> Result<Typed, Vec<SettingError>> {
     let mut typed = Typed { file: Some(reader.path.clone()), ..Typed::default() };
     reader.server(table.get_ref(), "", &mut typed);
     // The parser orders keys by name; people think in lines.
-    typed.values.sort_by_key(|written| written.origin.order());
+    typed.values.sort_by(|a, b| a.origin.order().cmp(&b.origin.order()));
     Ok(typed)
 }
 
@@ -87,7 +87,7 @@ impl Reader {
                 problem(Origin::File { path: self.path.clone(), line }, message)
             })
             .collect();
-        problems.sort_by_key(|error| error.origin.order());
+        problems.sort_by(|a, b| a.origin.order().cmp(&b.origin.order()));
         // What follows on a broken line is mostly noise.
         problems.dedup_by_key(|error| error.origin.clone());
         problems.truncate(ERRORS_MAX);
@@ -132,8 +132,8 @@ impl Reader {
                 _ => self.value("", key, value, SITE_SETTINGS, &mut values),
             }
         }
-        values.sort_by_key(|written| written.origin.order());
-        tables.sort_by_key(|table| table.origin.order());
+        values.sort_by(|a, b| a.origin.order().cmp(&b.origin.order()));
+        tables.sort_by(|a, b| a.origin.order().cmp(&b.origin.order()));
         Some(TypedSite { values, tables, origin: self.origin(item) })
     }
 
@@ -146,7 +146,7 @@ impl Reader {
         for (key, value) in item.get_ref().as_table()? {
             self.value("", key, value, known.settings, &mut values);
         }
-        values.sort_by_key(|written| written.origin.order());
+        values.sort_by(|a, b| a.origin.order().cmp(&b.origin.order()));
         Some(TypedTable { key: known.key, values, origin: self.origin(item) })
     }
 

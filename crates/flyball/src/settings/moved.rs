@@ -1,4 +1,5 @@
-//! Keys that there were, and what is written in their place.
+//! Keys that there were, and what is written in their place: one that has another name is
+//! understood for a version, with a warning.
 
 use super::server::SETTINGS;
 use super::table::find;
@@ -24,6 +25,15 @@ const MOVED: &[(&str, &str)] = &[
     ("uring.order", "experiment.completion-order"),
 ];
 
+/// Keys that are understood by the names that they had in the version before, each with its name
+/// now.
+const RENAMED: &[(&str, &str)] = &[("architecture", "arch")];
+
+/// The name now of a key that had this one in the version before.
+pub(super) fn renamed(key: &str) -> Option<&'static str> {
+    RENAMED.iter().find(|(before, _)| *before == key).map(|(_, now)| *now)
+}
+
 /// What an error says about a key that is no longer there.
 pub(super) fn instead(key: &str) -> Option<String> {
     if let Some((_, instead)) = GONE.iter().find(|(gone, _)| *gone == key) {
@@ -46,6 +56,14 @@ mod tests {
             assert!(find(SETTINGS, gone).is_none(), "{gone}");
             let mut keys = instead.split_whitespace().filter(|word| word.contains('.'));
             assert!(keys.all(|key| find(SETTINGS, key).is_some()), "{gone}: {instead}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_understood_by_its_name_before_has_that_no_more() {
+        for (before, now) in RENAMED {
+            assert!(find(SETTINGS, before).is_none(), "{before}");
+            assert!(find(SETTINGS, now).is_some(), "{now}");
         }
     }
 

@@ -1,7 +1,6 @@
 //! The second stage: what the user wrote becomes what the server runs by, or a list of errors.
 
 use std::collections::HashMap;
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use flyball_arch::registry::DEFAULT;
@@ -16,16 +15,16 @@ use flyball_sys::sandbox::Identity;
 use super::error::{ERRORS_MAX, Origin, SettingError};
 use super::expand::{Environment, process_environment};
 use super::file::SITE;
+use super::keys::{Keys, did_you_mean};
 use super::listeners::{self, LISTENERS, Listeners, Place};
 use super::origins::{Origins, Tables, faults};
 use super::raw::Raw;
-use super::server::SETTINGS;
 use super::site::{SITE_SETTINGS, SITE_TABLES};
 use super::suggest::nearest;
-use super::table::{Setting, Table, find, has_keys_beneath, keys_beneath};
+use super::table::{Setting, Table, find};
 use super::typed::{Typed, TypedSite, TypedTable, Written};
 use super::{
-    access_files, certificates, client_certificates, contradictions, duplicates, moved,
+    access_files, certificates, client_certificates, contradictions, duplicates, include, moved,
     secret_files, shortcuts, state,
 };
 
@@ -60,9 +59,9 @@ pub fn resolve_in(
     arch_names: &[&str],
     environment: Environment<'_>,
 ) -> Result<Settings, Vec<SettingError>> {
-    let mut resolver = Resolver { environment, errors: Vec::new() };
+    let mut resolver = Resolver { environment, renamed: Vec::new(), errors: Vec::new() };
     let mut settings = defaults();
-    let origins = resolver.values(&SERVER, &typed.values, &mut settings);
+    let origins = resolver.values(&Keys::SERVER, &typed.values, &mut settings);
     resolver.architecture(&settings.arch, &origins, arch_names);
     let places = resolver.listeners(&typed.listeners, &origins, &mut settings);
     shortcuts::listen(typed, &mut settings);
@@ -79,7 +78,9 @@ pub fn resolve_in(
     settings.given = origins.keys.iter().map(|(key, origin)| (*key, origin.lead(key))).collect();
     resolver.together(&settings, &origins, &places);
     settings.sandbox.by_file |= typed.file.is_some();
-    settings.running.file = typed.file.as_deref().map(absolute);
+    let files = typed.file.iter().chain(&typed.included);
+    settings.running.files = files.map(|file| absolute(file)).collect();
+    resolver.errors.extend(typed.values.iter().filter_map(include::fault));
     resolver.user(&settings, &origins);
     settings.sites = resolver.sites(typed, &settings);
     if resolver.errors.is_empty() {
@@ -93,25 +94,10 @@ pub fn resolve_in(
     resolver.finish(settings)
 }
 
-/// A table of settings and what is said about keys that are not in it.
-struct Keys<T: 'static> {
-    table: &'static [Setting<T>],
-    /// Stands before the keys in errors, with a dot.
-    prefix: &'static str,
-    /// The table below a site that this is, if it is one.
-    below: &'static str,
-    /// Why a key is wrong; `None` when it is not.
-    unknown: fn(&Keys<T>, &Written) -> Option<String>,
-}
-
-const SERVER: Keys<Settings> =
-    Keys { table: SETTINGS, prefix: "", below: "", unknown: unknown_server_key };
-
-const SITES: Keys<SiteSettings> =
-    Keys { table: SITE_SETTINGS, prefix: "site.", below: "", unknown: unknown_site_key };
-
 struct Resolver<'a> {
     environment: Environment<'a>,
+    /// What is said about keys that are written by the names that they had.
+    renamed: Vec<String>,
     errors: Vec<SettingError>,
 }
 
@@ -122,18 +108,25 @@ impl Resolver<'_> {
             if self.errors.len() >= ERRORS_MAX {
                 break;
             }
-            let why = match find(keys.table, &written.key) {
+            let key = self.named(written);
+            let why = match find(keys.table, key) {
                 Some(setting) => {
                     origins.add(setting.key, written);
                     self.value(setting, written, target).err()
                 }
-                None => (keys.unknown)(keys, written),
+                None => keys.unknown(written),
             };
-            let dot = if keys.below.is_empty() { "" } else { "." };
-            let prefix = format!("{}{}{dot}", keys.prefix, keys.below);
-            self.errors.extend(why.map(|why| written.error(&prefix, why)));
+            self.errors.extend(why.map(|why| written.error(&keys.prefix(), why)));
         }
         origins
+    }
+
+    /// The key, by its name now.
+    fn named<'w>(&mut self, written: &'w Written) -> &'w str {
+        let Some(now) = moved::renamed(&written.key) else { return &written.key };
+        let place = written.origin.lead(&written.key);
+        self.renamed.push(format!("{place}is {now} now; the next version does not know it"));
+        now
     }
 
     fn value<T>(
@@ -172,7 +165,7 @@ impl Resolver<'_> {
             settings.listen.iter().map(|_| Place::of_listen(origins)).collect();
         let mut all = Listeners::new();
         for typed in typed {
-            let origins = self.table(&LISTENERS, "", typed, &mut all);
+            let origins = self.table(&LISTENERS, false, typed, &mut all);
             let Some(listener) = all.last() else { continue };
             match listener.listen(&typed.origin, &origins) {
                 Ok(Some(listen)) => {
@@ -263,7 +256,7 @@ impl Resolver<'_> {
             let mut site =
                 SiteSettings { tls: settings.tls.of_sites.clone(), ..SiteSettings::default() };
             let before = self.errors.len();
-            let origins = self.values(&SITES, &typed_site.values, &mut site);
+            let origins = self.values(&Keys::SITE, &typed_site.values, &mut site);
             let tables = self.tables(&typed_site.tables, &mut site);
             self.root_of_site(&site, &typed_site.origin, &origins);
             let origin = origins.get("hosts").unwrap_or(&typed_site.origin);
@@ -344,7 +337,7 @@ impl Resolver<'_> {
             let Some(known) = SITE_TABLES.iter().find(|known| known.key == typed.key) else {
                 continue;
             };
-            let origins = self.table(known, SITES.prefix, typed, site);
+            let origins = self.table(known, true, typed, site);
             tables.push((known.key, typed.origin.clone(), origins));
         }
         tables
@@ -354,18 +347,17 @@ impl Resolver<'_> {
     fn table<T>(
         &mut self,
         known: &'static Table<T>,
-        prefix: &'static str,
+        is_of_site: bool,
         typed: &TypedTable,
         target: &mut T,
     ) -> Origins {
         (known.begin)(target);
-        let (table, below, unknown) = (known.settings, known.key, unknown_key_of_table);
-        let keys = Keys { table, prefix, below, unknown };
+        let keys = Keys::of_array(known, is_of_site);
         let origins = self.values(&keys, &typed.values, target);
         let required = known.settings.iter().filter(|setting| setting.default.is_none());
         for setting in required.filter(|setting| origins.get(setting.key).is_none()) {
             self.errors.push(SettingError {
-                key: format!("{prefix}{below}.{}", setting.key),
+                key: format!("{}{}", keys.prefix(), setting.key),
                 value: None,
                 why: format!("is missing: {}", lower_first(setting.doc)),
                 origin: typed.origin.clone(),
@@ -481,6 +473,10 @@ impl Resolver<'_> {
     fn root(&mut self, key: &str, root: &Path, origin: &Origin) {
         let shown = root.display();
         let why = match std::fs::metadata(root) {
+            Ok(metadata) if !metadata.is_dir() && *origin == Origin::Directory => format!(
+                "{shown} is a file: name the directory to serve, or a configuration file as \
+                 --config {shown}"
+            ),
             Ok(metadata) if !metadata.is_dir() => format!("{shown} is not a directory"),
             Ok(_) => match std::fs::read_dir(root) {
                 Ok(_) => return,
@@ -509,11 +505,12 @@ impl Resolver<'_> {
         }
     }
 
-    fn finish(mut self, settings: Settings) -> Result<Settings, Vec<SettingError>> {
+    fn finish(mut self, mut settings: Settings) -> Result<Settings, Vec<SettingError>> {
         if self.errors.is_empty() {
+            settings.running.renamed = self.renamed;
             return Ok(settings);
         }
-        self.errors.sort_by_key(|error| error.origin.order());
+        self.errors.sort_by(|a, b| a.origin.order().cmp(&b.origin.order()));
         self.errors.truncate(ERRORS_MAX);
         Err(self.errors)
     }
@@ -563,84 +560,10 @@ fn missing(key: &'static str, why: String, origins: &Origins) -> SettingError {
     SettingError { key: key.into(), value: None, why, origin }
 }
 
-/// `None` for an empty table whose name is known: it says nothing, and that is no error.
-fn unknown_server_key(_: &Keys<Settings>, written: &Written) -> Option<String> {
-    let keys = keys_beneath(SETTINGS, &written.key);
-    let why = match written.key.as_str() {
-        _ if !keys.is_empty() && matches!(written.raw, Raw::Map(_)) => return None,
-        _ if !keys.is_empty() => format!("is a table with the keys {}", keys.join(", ")),
-        SITE => "sites are written as [[site]] tables in a file".to_owned(),
-        key if key == LISTENERS.key => {
-            "listeners are written as [[listener]] tables in a file".to_owned()
-        }
-        key if key.starts_with("site.") => {
-            "the settings of a site are written in its [[site]] table in a file".to_owned()
-        }
-        key if key.split('.').next() == Some(LISTENERS.key) => {
-            "the settings of a listener are written in its [[listener]] table in a file".to_owned()
-        }
-        key => {
-            if let Some(why) = moved::instead(key) {
-                return Some(why);
-            }
-            let keys = SETTINGS.iter().map(|setting| setting.key);
-            let tables = keys.clone().filter_map(|key| key.split_once('.')).map(|(table, _)| table);
-            let tables = tables.chain([SITE, LISTENERS.key]);
-            let near = nearest(key, keys).or_else(|| nearest(key, tables));
-            format!("unknown key{}", did_you_mean(near))
-        }
-    };
-    Some(why)
-}
-
-fn unknown_site_key(_: &Keys<SiteSettings>, written: &Written) -> Option<String> {
-    let key = written.key.as_str();
-    let keys = keys_beneath(SITE_SETTINGS, key);
-    let why = if SITE_TABLES.iter().any(|table| table.key == key) {
-        format!("is written as [[site.{key}]] tables")
-    } else if !keys.is_empty() && matches!(written.raw, Raw::Map(_)) {
-        return None;
-    } else if !keys.is_empty() {
-        format!("is a table with the keys {}", keys.join(", "))
-    } else if find(SETTINGS, key).is_some() || has_keys_beneath(SETTINGS, key) {
-        format!("unknown key of a site; {key} belongs above the first [[site]] table")
-    } else {
-        let tables = SITE_TABLES.iter().map(|table| table.key);
-        let keys = SITE_SETTINGS.iter().map(|setting| setting.key);
-        let near = nearest(key, keys.chain(tables));
-        format!("unknown key{}", did_you_mean(near.map(|near| format!("site.{near}"))))
-    };
-    Some(why)
-}
-
-fn unknown_key_of_table<T>(keys: &Keys<T>, written: &Written) -> Option<String> {
-    let (key, table, prefix) = (written.key.as_str(), keys.below, keys.prefix);
-    let near = nearest(key, keys.table.iter().map(|setting| setting.key));
-    let is_of_site = prefix == SITES.prefix;
-    Some(match near {
-        Some(near) => format!("unknown key; did you mean {prefix}{table}.{near}?"),
-        None if is_of_site && find(SITE_SETTINGS, key).is_some() => format!(
-            "unknown key of a {table}; {key} belongs to the site, above its first \
-             [[site.{table}]] table"
-        ),
-        None if !is_of_site && find(SETTINGS, key).is_some() => {
-            format!("unknown key of a {table}; {key} belongs above the first [[{table}]] table")
-        }
-        None => {
-            let keys: Vec<&str> = keys.table.iter().map(|setting| setting.key).collect();
-            format!("unknown key; a {table} has the keys {}", keys.join(", "))
-        }
-    })
-}
-
 /// A sentence within another.
 fn lower_first(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
-}
-
-fn did_you_mean(near: Option<impl Display>) -> String {
-    near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }
 
 /// A directory by its whole name: programs are told paths, and may have another current directory.

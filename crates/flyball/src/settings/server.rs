@@ -91,6 +91,27 @@ const ROWS: &[Setting] = &[
         ..Setting::ROW
     },
     Setting {
+        key: "include",
+        task: Task::Start,
+        kind: Kind::Texts {
+            form: "a path such as sites/*.toml",
+            empty: true,
+            valid: |path| !path.is_empty(),
+            // Its files were read with the one that names them.
+            set: |_, _| {},
+        },
+        word: Some(Word { name: "none", set: |_| {} }),
+        default: Some("none"),
+        doc: "More files of the configuration",
+        more: "A path starts from the directory of the file that names it, and `*` and `?` in its \
+               last part stand for what they stand for in a shell: files are read in the order of \
+               their names, each once. A path without them must be there. Such a file may hold \
+               anything that a configuration may, and include more; what one file says of the \
+               server, no other may say again. A reload reads them all again.",
+        source: "include of nginx",
+        ..Setting::ROW
+    },
+    Setting {
         key: "listen",
         task: Task::Start,
         flag: Some(Flag { name: "listen", value: "ADDR" }),

@@ -19,6 +19,8 @@ pub struct Typed {
     pub directory: Option<PathBuf>,
     /// The configuration file, if there is one.
     pub file: Option<Arc<Path>>,
+    /// The files that it includes, in the order in which they were read.
+    pub included: Vec<Arc<Path>>,
     /// The names of `--domain`.
     pub domains: Vec<String>,
     /// Whether `--https` is given.

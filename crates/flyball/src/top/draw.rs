@@ -128,7 +128,7 @@ fn title_line(screen: &Screen) -> Line<'static> {
         None => screen.admin.clone(),
         Some(look) => format!(
             "{}, workers {}, generation {}, up {}  {}",
-            look.text("architecture"),
+            look.text("arch"),
             look.number(&["workers"]),
             look.number(&["generation"]),
             duration(look.number(&["uptime_ms"])),

@@ -30,8 +30,11 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
 fn write_server(text: &mut Text, snapshot: &Snapshot<'_>) {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     text.gauge("flyball_build_info", "1; the label says what runs.").sample(&version, 1);
+    let arch = [("arch", snapshot.architecture)];
+    text.gauge("flyball_arch_info", "1; the label says how it waits.").sample(&arch, 1);
+    // Their names in the version before.
     let architecture = [("architecture", snapshot.architecture)];
-    text.gauge("flyball_architecture_info", "1; the label says how it waits.")
+    text.gauge("flyball_architecture_info", "The same, by the name before.")
         .sample(&architecture, 1);
     let started_s = snapshot.started_unix_ms as f64 / 1_000.0;
     text.gauge("process_start_time_seconds", "Start of the server, in seconds since 1970.")

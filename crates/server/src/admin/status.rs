@@ -19,6 +19,8 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
     let limit = snapshot.queues.iter().map(|queue| u64::from(queue.limit));
     let status = json!({
         "version": env!("CARGO_PKG_VERSION"),
+        "arch": snapshot.architecture,
+        // Its name in the version before.
         "architecture": snapshot.architecture,
         "generation": snapshot.generation,
         "workers": snapshot.workers,

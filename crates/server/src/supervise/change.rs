@@ -17,6 +17,10 @@ use crate::control::Reply;
 use crate::explain::{self, Effect};
 use crate::server::Setup;
 
+/// The key of the architecture, and what commands called it before: understood for one version.
+const ARCH: &str = "arch";
+const ARCH_BEFORE: &str = "architecture";
+
 /// Settings and their values.
 pub(super) type Values = BTreeMap<&'static str, String>;
 
@@ -27,13 +31,18 @@ impl Master {
     /// Why it stays as it is.
     pub(super) fn set(&mut self, key: &str, value: &str) -> Result<Reply, String> {
         self.is_free_to_change()?;
-        match key {
-            "architecture" | "arch" => {
+        let said = match key {
+            ARCH | ARCH_BEFORE => {
                 let found = registry::find(value);
-                self.switch(found.ok_or_else(|| format!("there is no architecture {value:?}"))?)
+                self.switch(found.ok_or_else(|| format!("there is no architecture {value:?}"))?)?
             }
-            _ => self.set_other(key, value).map(Reply::Done),
-        }
+            _ => self.set_other(key, value)?,
+        };
+        let renamed = match key {
+            ARCH_BEFORE => format!("; warning: {ARCH_BEFORE} is {ARCH} now"),
+            _ => String::new(),
+        };
+        Ok(Reply::Done(said + &renamed))
     }
 
     fn set_other(&mut self, key: &str, value: &str) -> Result<String, String> {
@@ -124,7 +133,7 @@ impl Master {
 
     fn value_among(&self, key: &str, effects: &[Effect]) -> Option<String> {
         match key {
-            "architecture" | "arch" => return Some(self.generation.architecture.name().into()),
+            ARCH | ARCH_BEFORE => return Some(self.generation.architecture.name().into()),
             "accept.limit" => return Some(self.shared.live().accept_limit().to_string()),
             "workers" => return Some(self.generation.workers.to_string()),
             "listen" => {

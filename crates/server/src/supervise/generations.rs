@@ -16,7 +16,6 @@ use flyball_sys::{clock, say};
 
 use super::Master;
 use super::children::{Child, Role, name};
-use crate::control::Reply;
 use crate::listening::Listening;
 use crate::sandbox::Confinement;
 use crate::server::Setup;
@@ -123,28 +122,28 @@ impl Master {
     ///
     /// # Errors
     /// Why it stays as it is.
-    pub(super) fn switch(&mut self, to: &'static dyn Architecture) -> Result<Reply, String> {
+    pub(super) fn switch(&mut self, to: &'static dyn Architecture) -> Result<String, String> {
         let from = self.generation.architecture;
         let name = to.name();
         if from.name() == name {
-            return Ok(Reply::Done(format!("architecture is {name} already")));
+            return Ok(format!("arch is {name} already"));
         }
         to.probe().map_err(|why| format!("{name} cannot run here: {why}"))?;
         let settings =
             Settings { arch: name.into(), ..Settings::clone(&self.server.setup.settings) };
         // It may need what the one before did without, as rings that can be restricted.
         let confinement = Confinement::new(to, &settings)
-            .map_err(|why| format!("architecture stays {}: {why}", from.name()))?;
+            .map_err(|why| format!("arch stays {}: {why}", from.name()))?;
         let settings = Arc::new(settings);
         let next = Setup { architecture: to, settings, confinement, ..self.server.setup.clone() };
         let listening = self.server.listening.clone();
         self.renew(next, listening, GENERATIONS_MAX)
-            .map_err(|why| format!("architecture stays {}: {why}", from.name()))?;
-        let mut said = format!("architecture is {name}; it was {}", from.name());
+            .map_err(|why| format!("arch stays {}: {why}", from.name()))?;
+        let mut said = format!("arch is {name}; it was {}", from.name());
         for warning in registry::unused_settings(to, &self.server.setup.settings) {
             said += &format!("; warning: {warning}");
         }
-        Ok(Reply::Done(said))
+        Ok(said)
     }
 
     /// A new generation of workers takes over, by this setup and on these listening sockets, if

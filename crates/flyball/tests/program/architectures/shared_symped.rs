@@ -436,7 +436,7 @@ fn a_generation_of_which_a_process_fails_at_once_is_taken_back() {
     // On a busy machine the trial may be over before the process fails.
     for _ in 0..TRIALS {
         for arch in ["sped", "shared-symped"] {
-            let ctl = ["ctl", "set", "architecture", arch, "--admin", &admin];
+            let ctl = ["ctl", "set", "arch", arch, "--admin", &admin];
             let told = Command::new(env!("CARGO_BIN_EXE_flyball")).args(ctl).output();
             assert!(told.expect("flyball runs").status.success());
         }

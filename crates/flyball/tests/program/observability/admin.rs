@@ -71,7 +71,7 @@ fn status_counts_what_happened() {
         let used = Used::start(&site, arch);
         let status = used.settled();
         let listen = format!("127.0.0.1:{}", used.server.port);
-        assert_eq!(status["architecture"], arch);
+        assert_eq!(status["arch"], arch);
         assert_eq!(status["workers"], 1);
         assert_eq!(status["listen"], serde_json::json!([listen]));
         let counters = &status["counters"];

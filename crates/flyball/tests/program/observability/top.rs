@@ -25,7 +25,7 @@ fn look(seconds: u64, requests: u64) -> Look {
         json!({"count": count, "sum_ns": sum, "buckets": buckets})
     };
     let status = json!({
-        "architecture": "n-copy", "workers": 2, "generation": 2, "uptime_ms": seconds * 1_000,
+        "arch": "n-copy", "workers": 2, "generation": 2, "uptime_ms": seconds * 1_000,
         "listeners": [{"address": "127.0.0.1:8080", "tls": false}],
         "counters": {
             "requests": requests, "responses_4xx": requests / 100, "accepted": seconds * 7,
@@ -66,7 +66,7 @@ fn drawn(screen: &Screen, columns: u16, lines: u16) -> Vec<String> {
 #[test]
 fn what_a_server_says_gives_a_terminal_no_orders() {
     let status = json!({
-        "architecture": "\u{202e}tm\u{1b}[2J",
+        "arch": "\u{202e}tm\u{1b}[2J",
         "listeners": [{"address": "\u{200b}a\nb\u{9b}", "tls": true}],
         "connections": {"idle\u{2066}": 7}, "counters": {}, "timings": {},
     });

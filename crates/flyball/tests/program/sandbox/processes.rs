@@ -178,7 +178,7 @@ pub(crate) mod forbidden {
         );
         let server = configured(&site, "sped", &settings).start();
         assert_eq!(server.connect().ask(get("/page")).status(), 200);
-        assert_eq!(server.status()["architecture"], "sped");
+        assert_eq!(server.status()["arch"], "sped");
         // A worker, the log and the admin process.
         for process in everybody(&server, 3) {
             try_everything(process, server.master());
@@ -186,7 +186,7 @@ pub(crate) mod forbidden {
         wait_for("the line", || {
             std::fs::read_to_string(&log).ok().filter(|text| text.contains("/page"))
         });
-        assert_eq!(server.status()["architecture"], "sped");
+        assert_eq!(server.status()["arch"], "sped");
     }
 
     #[test]
@@ -410,13 +410,13 @@ fn what_the_kernel_lacks_stops_a_change_or_a_reload_when_all_is_required() {
     let before = server.children(2);
     let calls = "landlock_create_ruleset";
     let injection = Injection::attach(server.master(), calls, "error=ENOSYS");
-    let said = refused(&socket, &["set", "architecture", "mt"]);
+    let said = refused(&socket, &["set", "arch", "mt"]);
     let lacks = "sandbox: it is required, but this kernel lacks landlock";
-    assert!(said.contains("architecture stays sped: ") && said.contains(lacks), "{said}");
+    assert!(said.contains("arch stays sped: ") && said.contains(lacks), "{said}");
     let said = refused(&socket, &["reload"]);
     assert!(said.contains("nothing changes") && said.contains(lacks), "{said}");
     injection.end(server.master());
     assert_eq!(crate::common::children(server.master()), before);
-    assert_eq!(told(&socket, &["set", "architecture", "mt"]), "architecture is mt; it was sped\n");
+    assert_eq!(told(&socket, &["set", "arch", "mt"]), "arch is mt; it was sped\n");
     assert_eq!(server.connect().ask(get("/page")).text(), "page");
 }

@@ -217,7 +217,11 @@ fn errors_name_the_flag_or_the_key_of_set() {
             "--set workers: expected an integer from 1 to 1024, or auto, found \"${N:-2}\"",
         ),
         (vec!["--listen=1", "--listen=1"], "--listen: [::]:1 is listed twice"),
-        (vec!["Cargo.toml"], "DIR: Cargo.toml is not a directory"),
+        (
+            vec!["src/main.rs"],
+            "DIR: src/main.rs is a file: name the directory to serve, or a configuration file as \
+             --config src/main.rs",
+        ),
     ] {
         assert_eq!(errors(&arguments), [error], "{arguments:?}");
     }
@@ -239,7 +243,39 @@ fn check_reads_a_file() {
     assert_eq!(typed.file.as_deref(), Some(Path::new(&path)));
     let settings = resolve(&typed, &ARCHITECTURES).unwrap();
     assert_eq!(settings.sites[0].root, Some(directory.path().join(".")));
-    assert!(usage(&["check"]).to_string().contains("--config <FILE>"));
+    assert!(usage(&["check"]).to_string().contains("<FILE>"));
+}
+
+#[test]
+fn a_configuration_file_is_known_by_its_name() {
+    let (_directory, path) = file("workers = 5\n[[site]]\nroot = \".\"\n");
+    for words in [&["check", &path][..], &["serve", &path], &["explain", "--config", &path]] {
+        let typed = match command(words) {
+            Ok(Command::Check(typed) | Command::Serve(typed)) => typed,
+            Ok(Command::Explain { typed, .. }) => typed,
+            other => panic!("{words:?}: {other:?}"),
+        };
+        assert_eq!(typed.file.as_deref(), Some(Path::new(&path)), "{words:?}");
+        assert_eq!(typed.directory, None, "{words:?}");
+    }
+    // One that is named otherwise as well is a directory to serve beside it.
+    let Ok(Command::Check(typed)) = command(&["check", "--config", &path, "src"]) else { panic!() };
+    assert_eq!(typed.directory.as_deref(), Some(Path::new("src")));
+}
+
+#[test]
+fn a_port_is_one_of_this_machine_alone() {
+    for words in [&["-p", "8000"][..], &["-p8000"], &["--port=8000"]] {
+        let listen: Vec<_> = serve(words).listen.iter().map(ToString::to_string).collect();
+        assert_eq!(listen, ["127.0.0.1:8000"], "{words:?}");
+    }
+    let both = usage(&["serve", "-p", "1", "--listen", "2"]).to_string();
+    assert!(both.contains("cannot be used with"), "{both}");
+    assert_eq!(
+        errors(&["-p", "1", "--set", "listen=banana"]).len(),
+        1,
+        "what is wrong is told all the same"
+    );
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn environment(name: &str) -> Option<String> {
     }
 }
 
-fn resolve(text: &str) -> Result<Settings, Vec<SettingError>> {
+pub(crate) fn resolve(text: &str) -> Result<Settings, Vec<SettingError>> {
     let typed = parse(Path::new("flyball.toml").into(), text)?;
     resolve_in(&typed, &ARCHITECTURES, &environment)
 }

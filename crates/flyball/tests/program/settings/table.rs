@@ -625,7 +625,7 @@ fn the_example_file_shows_the_defaults() {
     assert!(settings.given.contains_key("listen"));
     settings.given.clear();
     assert!(std::mem::take(&mut settings.sandbox.by_file));
-    assert!(settings.running.file.take().is_some_and(|file| file.is_absolute()));
+    assert!(std::mem::take(&mut settings.running.files).iter().all(|file| file.is_absolute()));
     assert!(std::mem::take(&mut settings.tls.acme.is_written));
     // They follow from the environment.
     settings.tls.acme.storage.clear();

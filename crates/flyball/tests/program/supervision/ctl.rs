@@ -102,8 +102,8 @@ fn what_the_architecture_makes_nothing_of_waits_for_another_and_is_told_so() {
         assert_eq!(client.ask(get("/small.txt")).status(), 200);
     }
     drop(clients);
-    let said = told(&socket, &["set", "architecture", "sped"]);
-    assert!(said.starts_with("architecture is sped; it was mp"), "{said}");
+    let said = told(&socket, &["set", "arch", "sped"]);
+    assert!(said.starts_with("arch is sped; it was mp"), "{said}");
     assert_eq!(told(&socket, &["get", "connections.max"]), "1\n");
     let mut first = server.connect();
     assert_eq!(first.ask(get("/small.txt")).status(), 200);
@@ -133,7 +133,7 @@ fn every_setting_can_be_read_and_wrong_changes_change_nothing() {
         (["set", "connections.max", "0"], "connections.max: expected an integer from 1"),
         (["set", "cache.content", "much"], "cache.content: expected"),
         (["set", "pin", "true"], "cannot be changed while the server runs, but by a reload"),
-        (["set", "architecture", "apache"], "there is no architecture \"apache\""),
+        (["set", "arch", "apache"], "there is no architecture \"apache\""),
         (["set", "accept.limit", "0"], "expected a number from 0.001"),
         (["set", "timeout.idle", "1s\n"], "cannot be set to"),
     ] {
@@ -161,7 +161,7 @@ const CHANGES: &[(&str, &str, &str, &str)] = &[
     ("cache.files", "9", "9.5", "cache.files: expected"),
     ("cache.mapped", "1MiB", "", "cannot be set to"),
     ("drain", "5s", "5", "drain: expected"),
-    ("architecture", "n-copy", "apache", "there is no architecture \"apache\""),
+    ("arch", "n-copy", "apache", "there is no architecture \"apache\""),
 ];
 
 #[test]

@@ -42,7 +42,7 @@ fn begin_download(server: &Server) -> Client {
 /// Asks for another architecture, once there is room for one more generation.
 fn move_to(socket: &Path, name: &str) -> String {
     wait_for("room for another generation", || {
-        let output = ctl(socket, &["set", "architecture", name]);
+        let output = ctl(socket, &["set", "arch", name]);
         output.status.success().then(|| String::from_utf8(output.stdout).expect("text"))
     })
 }
@@ -58,8 +58,8 @@ fn change_under_load(order: &[&str]) {
         for name in &order[1..] {
             let mut download = begin_download(&server);
             let said = move_to(&socket, name);
-            assert!(said.starts_with(&format!("architecture is {name}; it was ")), "{said}");
-            assert_eq!(told(&socket, &["get", "architecture"]), format!("{name}\n"));
+            assert!(said.starts_with(&format!("arch is {name}; it was ")), "{said}");
+            assert_eq!(told(&socket, &["get", "arch"]), format!("{name}\n"));
             done.wait_for_more();
             let body = download.take(LARGE_BYTES);
             assert!(body.iter().enumerate().all(|(at, byte)| *byte == (at % 251) as u8), "{name}");
@@ -108,7 +108,7 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let socket = within(&directory, "admin");
     let server = launch(&site, "sped", &socket).start();
-    let said = refused(&socket, &["set", "architecture", "apache"]);
+    let said = refused(&socket, &["set", "arch", "apache"]);
     assert_eq!(said, "flyball: there is no architecture \"apache\"\n");
     let said = refused(&socket, &["set", "accept.backlog", "3"]);
     assert!(said.contains("cannot be changed while the server runs"), "{said}");
@@ -116,9 +116,9 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
     assert!(said.contains("expected a number from 0.001"), "{said}");
     let said = refused(&socket, &["get", "pins"]);
     assert!(said.contains("there is no setting \"pins\""), "{said}");
-    let said = told(&socket, &["set", "architecture", "sped"]);
-    assert_eq!(said, "architecture is sped already\n");
-    assert_eq!(told(&socket, &["get", "architecture"]), "sped\n");
+    let said = told(&socket, &["set", "arch", "sped"]);
+    assert_eq!(said, "arch is sped already\n");
+    assert_eq!(told(&socket, &["get", "arch"]), "sped\n");
     assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
     let nowhere = within(&directory, "nowhere");
     let said = refused(&nowhere, &["status"]);
@@ -150,7 +150,7 @@ fn an_accept_limit_of_an_architecture_s_own_holds_until_one_is_set() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let socket = within(&directory, "admin");
         let _server = launch(&site, "mt", &socket).start();
-        told(&socket, &["set", "architecture", arch]);
+        told(&socket, &["set", "arch", arch]);
         assert_eq!(told(&socket, &["get", "accept.limit"]), format!("{own}\n"), "{arch}");
         let status: serde_json::Value =
             serde_json::from_str(&told(&socket, &["status"])).expect("the status is JSON");
@@ -253,7 +253,7 @@ fn a_pipeline_accepts_from_every_socket_of_the_generation_before() {
         let launch = Launch::new(&site, "n-copy").args(&["--workers", workers, "--admin", &admin]);
         let server = launch.set("watpipe.partitions=3").set("watpipe.writers=1").start();
         assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
-        told(&socket, &["set", "architecture", "watpipe"]);
+        told(&socket, &["set", "arch", "watpipe"]);
         for newcomer in 0..NEWCOMERS {
             let answer = server.connect().ask(get("/small.txt"));
             assert_eq!(answer.status(), 200, "{newcomer} of {workers}");
@@ -285,7 +285,7 @@ fn a_stop_after_a_change_ends_both_generations() {
         let mut server = launch(&site, arch, &socket).start();
         let mut idle = server.connect();
         assert_eq!(idle.ask(get("/small.txt")).status(), 200, "{arch}");
-        told(&socket, &["set", "architecture", "n-copy"]);
+        told(&socket, &["set", "arch", "n-copy"]);
         let mut late = server.connect();
         late.send(get("/small.txt"));
         assert_eq!(late.response().status(), 200, "{arch}");
@@ -305,8 +305,8 @@ fn a_worker_that_does_not_leave_is_killed_and_the_change_is_answered() {
     let server = launch(&site, "sped", &socket).start();
     let worker = server.children(2)[0];
     signal(worker, "STOP");
-    let said = told(&socket, &["set", "architecture", "symped"]);
-    assert_eq!(said, "architecture is symped; it was sped\n");
+    let said = told(&socket, &["set", "arch", "symped"]);
+    assert_eq!(said, "arch is symped; it was sped\n");
     assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
     let line = "flyball: worker 0 does not leave and is killed\n";
     server.errors.wait_for("the warning", |said| said.contains(line));

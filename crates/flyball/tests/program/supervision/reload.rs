@@ -440,8 +440,8 @@ fn more_workers_than_room_was_made_for_at_the_start_are_refused() {
         let now = children(configured.server.master());
         (now.len() == 2 && now.iter().all(|process| !before.contains(process))).then_some(now)
     });
-    let said = refused(&socket, &["set", "architecture", "n-copy"]);
-    assert!(said.contains("architecture stays sped: ") && said.contains(refusal), "{said}");
+    let said = refused(&socket, &["set", "arch", "n-copy"]);
+    assert!(said.contains("arch stays sped: ") && said.contains(refusal), "{said}");
     assert_eq!(children(configured.server.master()), running);
     let mut client = configured.server.connect();
     assert_eq!(client.ask(get("/small.txt")).status(), 200);

@@ -246,7 +246,7 @@ fn fails_when_the_workers_have_left(arch: &str) {
     });
     let said = told(&installed.socket(), &["status"]);
     assert!(said.contains("\"generation\": 2"), "{arch}: {said}");
-    assert!(said.contains(&format!("\"architecture\": {arch:?}")), "{arch}: {said}");
+    assert!(said.contains(&format!("\"arch\": {arch:?}")), "{arch}: {said}");
 }
 
 /// What a master says to the one before, in Python, with its half of the pair as `s`.
