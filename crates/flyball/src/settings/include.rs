@@ -15,6 +15,9 @@ use super::typed::{Typed, Written};
 /// The key.
 pub(super) const INCLUDE: &str = "include";
 
+/// What says that nothing is included.
+const NONE: &str = "none";
+
 /// Most files of a configuration.
 pub const FILES_MAX: usize = 10_000;
 
@@ -91,6 +94,9 @@ impl Files {
 /// their names.
 fn included(written: &Written) -> Result<Vec<PathBuf>, String> {
     let names = written.raw.expanded(&process_environment)?;
+    if names.text() == Some(NONE) {
+        return Ok(Vec::new());
+    }
     let mut paths = Vec::new();
     for name in names.items() {
         let Some(name) = name.text().filter(|name| !name.is_empty() && !name.contains('\0')) else {

@@ -97,6 +97,7 @@ mod settings {
     mod generated_documents;
     mod honoured_by_architectures;
     mod hostile_files;
+    mod include;
     mod listeners;
     mod secret_files;
     mod shown_elsewhere;

@@ -81,8 +81,8 @@ fn a_directive_of_another_server_is_told_with_what_it_is_called_here() {
 
 #[test]
 fn a_key_is_understood_by_its_name_before_and_told_once() {
-    let settings = resolve(&format!("architecture = \"mt\"{SITE}")).unwrap();
-    assert_eq!(settings.arch, "mt");
+    let settings = resolve(&format!("architecture = \"sped\"{SITE}")).unwrap();
+    assert_eq!(settings.arch, "sped");
     let told = "flyball.toml:1: architecture: is arch now; the next version does not know it";
     assert_eq!(settings.running.renamed, [told]);
 }

@@ -313,3 +313,33 @@ fn nothing_is_changed_over_tcp() {
     }
     assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
 }
+
+/// In either order, and by the environment where it is not said.
+#[test]
+fn the_server_is_named_before_or_behind_what_it_is_asked_or_by_the_environment() {
+    let controlled = Controlled::start("sped", &[]);
+    let admin = format!("unix:{}", text(&controlled.socket()));
+    let ask = |words: &[&str], variable: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_flyball"));
+        command.arg("ctl").args(words).env("FLYBALL_ADMIN", variable);
+        let output = command.output().expect("it runs");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), error)
+    };
+    for (words, variable) in [
+        (&["--admin", &admin, "get", "arch"][..], ""),
+        (&["get", "arch", "--admin", &admin], "unix:/nowhere"),
+        (&["get", "arch"], &admin),
+        // Its name in the version before.
+        (&["get", "architecture"], &admin),
+    ] {
+        let (code, said, error) = ask(words, variable);
+        assert_eq!((code, &*said), (Some(0), "sped\n"), "{words:?}: {error}");
+    }
+    let (code, _, error) = ask(&["get", "arch"], "");
+    assert!(code == Some(2) && error.contains("--admin or FLYBALL_ADMIN"), "{error}");
+    let (code, _, error) = ask(&["get", "arch"], "9090");
+    assert!(code == Some(2) && error.contains("FLYBALL_ADMIN: expected unix:PATH"), "{error}");
+    let (_, said, _) = ask(&["set", "architecture", "sped"], &admin);
+    assert!(said.contains("architecture is arch now"), "{said}");
+}
