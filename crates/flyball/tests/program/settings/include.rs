@@ -104,7 +104,8 @@ fn a_reload_reads_all_files_again() {
     let admin = within(&directory, "admin");
     write(
         "main.toml",
-        "listen = \"127.0.0.1:0\"\nworkers = 1\nadmin = \"unix:admin\"\ninclude = \"sites/*.toml\"\n",
+        "listen = \"127.0.0.1:0\"\nworkers = 1\nadmin = \"unix:admin\"\n\
+         include = \"sites/*.toml\"\n",
     );
     let of_site = |host: &str| {
         format!("[[site]]\nhosts = {host:?}\nroot = {:?}\n", site.path().display().to_string())

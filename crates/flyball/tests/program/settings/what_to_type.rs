@@ -51,7 +51,8 @@ fn a_key_in_the_wrong_table_is_told_with_the_right_one() {
     told_of_a_site(&[
         (
             "require-script = true",
-            "4: site.require-script: unknown key of a site; require-script belongs in [[site.fastcgi]] or [[site.scgi]]",
+            "4: site.require-script: unknown key of a site; require-script belongs in \
+             [[site.fastcgi]] or [[site.scgi]]",
         ),
         (
             "[[site.redirect]]\nfrom = \"/a\"\nto = \"/b\"\nworkers = 2",
