@@ -1,5 +1,6 @@
 //! What the agent that gets certificates is to do, by the settings.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -78,9 +79,14 @@ pub(crate) fn configuration(
 /// would be kept in can be the agent's.
 fn check_files(settings: &Settings) -> Result<(), String> {
     let acme = &settings.tls.acme;
-    own_directory::examine(&acme.storage, &STORAGE_NAMES).map_err(|error| {
-        settings.blame("acme.storage", format!("{}: {error}", acme.storage.display()))
-    })?;
+    match own_directory::examine(&acme.storage, &STORAGE_NAMES) {
+        Err(error) if error.kind() != ErrorKind::DirectoryNotEmpty => {
+            let why = format!("{}: {error}", acme.storage.display());
+            return Err(settings.blame("acme.storage", why));
+        }
+        // The certificates that are there are served all the same.
+        _ => {}
+    }
     if let Some(path) = &acme.roots {
         let read = secret_file::read(path, ROOTS_BYTES_MAX);
         let read = read.map_err(|error| format!("cannot be read: {error}"));
@@ -101,6 +107,18 @@ fn check_files(settings: &Settings) -> Result<(), String> {
         }
         None => Ok(()),
     }
+}
+
+/// A warning where something was put into the storage, which the agent does not enter then.
+pub(crate) fn warning(settings: &Settings) -> Option<String> {
+    let storage = &settings.tls.acme.storage;
+    let is_used = |site: &SiteSettings| site.tls.source == CertificateSource::Acme;
+    if !settings.speaks_tls() || !settings.sites.iter().any(is_used) {
+        return None;
+    }
+    let error = own_directory::examine(storage, &STORAGE_NAMES).err()?;
+    let why = format!("{}: {error}; no certificate is got until it is", storage.display());
+    Some(settings.blame("acme.storage", why))
 }
 
 /// Looks whether the agent can read what it reads itself.
@@ -215,6 +233,14 @@ mod tests {
             let told = told(&settings);
             assert!(told.contains("acme.storage") && told.contains(why), "{told}");
         }
+        // What is put into one that is in use keeps no site from being served.
+        fs::create_dir(root.join(STORAGE_NAMES[0])).unwrap();
+        settings.tls.acme.storage.clone_from(&root);
+        assert!(configured(&settings).is_ok());
+        let told = warning(&settings).unwrap();
+        assert!(told.contains("acme.storage") && told.contains("holds index.html too"), "{told}");
+        fs::remove_file(&page).unwrap();
+        assert_eq!(warning(&settings), None);
     }
 
     #[test]

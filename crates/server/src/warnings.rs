@@ -12,7 +12,7 @@ use flyball_sys::machine::sysctl_number;
 use flyball_sys::net::Endpoint;
 
 use crate::sandbox::{self, Confinement};
-use crate::spool;
+use crate::{acme, spool};
 
 /// All warnings about settings on this machine, the sites opened.
 pub(crate) fn all(
@@ -28,6 +28,7 @@ pub(crate) fn all(
     warnings.extend(sites.warnings());
     warnings.extend(shown(settings, sites));
     warnings.extend(spool::warning(settings, sites));
+    warnings.extend(acme::warning(settings));
     warnings.extend(confinement.warnings(sandbox::uses_ring(architecture, settings), settings));
     warnings.extend(cuts(settings).iter().map(|cut| {
         let Cut { key, asked, most, limit, unit } = cut;

@@ -1,6 +1,7 @@
 //! A directory of a process that may run as another user than the one that makes it, and that no
 //! other process of that user can enter.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, lchown};
@@ -44,7 +45,8 @@ pub fn prepare(path: &Path, identity: Option<&Identity>, names: &[&str]) -> io::
 ///
 /// # Errors
 /// When it belongs to another user, is a link or a file, or holds anything that has none of these
-/// `names`: that would be given away too.
+/// `names`: that would be given away too. `DirectoryNotEmpty` says that it holds some of these
+/// names as well: something was put into it since it was made.
 pub fn examine(path: &Path, names: &[&str]) -> io::Result<()> {
     let about = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -57,15 +59,17 @@ pub fn examine(path: &Path, names: &[&str]) -> io::Result<()> {
     if owner != own {
         return Err(io::Error::other(format!("it belongs to user {owner}, not to user {own}")));
     }
-    for entry in fs::read_dir(path)? {
-        let name = entry?.file_name();
-        if !names.iter().any(|known| name == *known) {
-            let name = name.display();
-            let why = format!("it holds {name} too: it must be a directory for this alone");
-            return Err(io::Error::other(why));
-        }
-    }
-    Ok(())
+    let held = fs::read_dir(path)?.map(|entry| Ok(entry?.file_name()));
+    let held = held.collect::<io::Result<Vec<_>>>()?;
+    let is_known = |name: &&OsString| names.iter().any(|known| *name == *known);
+    let (known, other): (Vec<_>, Vec<_>) = held.iter().partition(is_known);
+    let Some(name) = other.first() else { return Ok(()) };
+    let why = format!("it holds {} too: it must be a directory for this alone", name.display());
+    let kind = match known.is_empty() {
+        true => io::ErrorKind::Other,
+        false => io::ErrorKind::DirectoryNotEmpty,
+    };
+    Err(io::Error::new(kind, why))
 }
 
 /// Looks whether a directory, and what it holds under these names, belongs to this user or to root,
