@@ -409,7 +409,7 @@ fn ctl() -> clap::Command {
         )
         .subcommand(
             clap::Command::new("set")
-                .about("Change a setting, such as `set architecture mt`")
+                .about("Change a setting, such as `set arch mt`")
                 .arg(key())
                 .arg(Arg::new("value").value_name("VALUE").required(true)),
         )

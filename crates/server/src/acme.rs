@@ -244,28 +244,6 @@ mod tests {
     }
 
     #[test]
-    fn roots_that_the_agent_cannot_read_are_told_with_who_it_is() {
-        if !flyball_sys::process::is_root() {
-            return;
-        }
-        let dir = tempfile::tempdir().unwrap();
-        let roots = dir.path().join("roots.pem");
-        fs::write(&roots, flyball_tls::Authority::new(1_800_000_000).unwrap().root()).unwrap();
-        let mut settings = settings(vec![site(&["a.test"])], "https");
-        settings.sandbox.user = Some("65534".into());
-        settings.tls.acme.roots = Some(roots.clone());
-        let told = configured(&settings).unwrap_err();
-        assert!(
-            told.contains("acme.ca-root: ") && told.contains("cannot be read by the agent"),
-            "{told}"
-        );
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(configured(&settings).is_ok());
-        fs::set_permissions(&roots, fs::Permissions::from_mode(0o600)).unwrap();
-        assert!(configured(&settings).is_err());
-    }
-
-    #[test]
     fn an_account_elsewhere_is_told_to_those_alone_that_may_want_it() {
         let dir = tempfile::tempdir().unwrap();
         let key = dir.path().join("key");

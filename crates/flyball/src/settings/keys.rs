@@ -141,13 +141,20 @@ fn said(
     }
 }
 
+/// A key of another server's style in that of this one's.
+fn as_here(key: &str) -> String {
+    key.replace('_', "-")
+}
+
 /// Where a key of the server belongs, seen from a table of this array.
 fn of_the_server(key: &str, array: &str) -> Option<String> {
+    let key = &*as_here(key);
     let is_known = find(SETTINGS, key).is_some() || has_keys_beneath(SETTINGS, key);
     is_known.then(|| format!("{key} belongs above the first [[{array}]] table"))
 }
 
 fn of_sites(key: &str) -> Option<String> {
+    let key = &*as_here(key);
     let is_known = find(SITE_SETTINGS, key).is_some() || has_keys_beneath(SITE_SETTINGS, key);
     if is_known {
         return Some(format!("{key} belongs in a [[site]] table"));
@@ -158,6 +165,7 @@ fn of_sites(key: &str) -> Option<String> {
 
 /// The few tables of sites that have this key, but for `own`: one that many have says nothing.
 fn of_tables(key: &str, own: &str) -> Option<String> {
+    let key = &*as_here(key);
     let tables = SITE_TABLES.iter().filter(|table| table.key != own);
     let with_key = tables.filter(|table| find(table.settings, key).is_some());
     let names: Vec<String> = with_key.map(|table| format!("[[site.{}]]", table.key)).collect();

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 
 use flyball_arch::end::End;
 use flyball_sys::error_log::Level;
+use flyball_sys::net::Endpoint;
 use flyball_sys::process::{self, ask_to_reopen};
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::Signal;
@@ -55,6 +56,11 @@ impl Master {
         for process in self.log_processes().filter(|_| !written) {
             say!(Level::Error, "the access log takes no lines; those that are left are lost");
             process::kill(process);
+        }
+        if let (Some(Endpoint::Unix(path)), false) =
+            (&self.server.setup.settings.admin, self.due.is_replaced)
+        {
+            self.server.remove_admin_name(path);
         }
         self.remove_pid_file();
         Ok(ended)

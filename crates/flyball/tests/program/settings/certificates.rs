@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use flyball_sys::process::is_root;
 use flyball_testkit::{binary, skip};
 
 fn cert(arguments: &[&str]) -> (Option<i32>, String) {
@@ -140,6 +141,39 @@ fn a_check_writes_nothing_and_says_where_what_is_wrong_is_written() {
     ] {
         let (is_right, told) = check(&state, &config, &format!("{head}[acme]\n{lines}\n{acme}"));
         assert!(!is_right && told.contains(place) && told.contains(why), "{told}");
+    }
+}
+
+/// The agent is no superuser.
+#[test]
+fn an_authority_that_the_agent_cannot_read_is_told_with_who_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    if !is_root() || !make(directory.path(), "DNS:a.test") {
+        return skip("it needs the superuser, and openssl");
+    }
+    let (state, config) = (directory.path().join("state"), directory.path().join("flyball.toml"));
+    let (root, roots) = (directory.path().join("root"), directory.path().join("a/roots.pem"));
+    let set_mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for path in [&root, roots.parent().unwrap()] {
+        fs::create_dir(path).unwrap();
+    }
+    set_mode(directory.path(), 0o755);
+    fs::copy(directory.path().join("chain.pem"), &roots).unwrap();
+    let lines = format!(
+        "user = \"65534\"\nlisten = \"https://127.0.0.1:0\"\nacme.ca-root = {roots:?}\n\
+         [[site]]\nroot = {root:?}\nhosts = [\"a.example.org\"]\ncertificate = \"acme\"\n"
+    );
+    for (above, file, is_readable) in
+        [(0o755, 0o644, true), (0o700, 0o644, false), (0o755, 0o600, false)]
+    {
+        set_mode(roots.parent().unwrap(), above);
+        set_mode(&roots, file);
+        let (is_right, told) = check(&state, &config, &lines);
+        assert_eq!(is_right, is_readable, "{told}");
+        let why = "cannot be read by the agent that gets certificates, which is the user ";
+        assert_eq!(told.contains(why), !is_readable, "{told}");
     }
 }
 

@@ -109,6 +109,7 @@ fn a_socket_comes_changes_and_goes_by_a_reload_and_goes_with_the_server() {
         signal(local.server.master(), "TERM");
         assert!(local.server.ended().success(), "{arch}");
         assert!(!path.exists(), "{arch}");
+        assert!(!within(&local.directory, "admin").exists(), "{arch}");
     }
 }
 
