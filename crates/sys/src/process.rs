@@ -102,10 +102,24 @@ pub(crate) fn handle(child: ProcessId) -> Option<OwnedFd> {
 
 /// As [`kill`], by a handle where there is one that the kernel takes.
 pub fn kill_by(handle: Option<&OwnedFd>, child: ProcessId) {
-    let told = |handle| rustix::process::pidfd_send_signal(handle, KernelSignal::KILL);
-    match handle.map(told) {
+    tell_by(handle, child, KernelSignal::KILL, kill);
+}
+
+/// Tells a process to stop, as [`terminate`], by its handle if there is one.
+pub fn terminate_by(handle: Option<&OwnedFd>, child: ProcessId) {
+    tell_by(handle, child, KernelSignal::TERM, terminate);
+}
+
+/// Sends a signal by a handle; where that cannot be done, `else_by` sends it by the number.
+fn tell_by(
+    handle: Option<&OwnedFd>,
+    child: ProcessId,
+    signal: KernelSignal,
+    else_by: fn(ProcessId),
+) {
+    match handle.map(|handle| rustix::process::pidfd_send_signal(handle, signal)) {
         Some(Ok(()) | Err(rustix::io::Errno::SRCH)) => {}
-        Some(Err(_)) | None => kill(child),
+        Some(Err(_)) | None => else_by(child),
     }
 }
 

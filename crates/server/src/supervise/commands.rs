@@ -40,6 +40,10 @@ impl Master {
                 is_question = true;
                 self.value_of(&key).map(Reply::Done)
             }
+            // The admin sockets of both masters are one: this is not asked of the one that serves.
+            Command::Drain if self.is_yet_to_take_over() => {
+                Err("an upgrade is under way: ask again when it is over".into())
+            }
             Command::Drain => {
                 self.due.ends = true;
                 Ok(Reply::Done("the server accepts nothing more, finishes and ends".into()))

@@ -27,12 +27,15 @@ impl Master {
     /// Tells every child to stop, and waits until they have, the drain deadline is over, or the
     /// server is told to stop once more. Those that the workers need come last.
     pub(super) fn stop(mut self) -> io::Result<bool> {
+        self.stop_new_master();
         self.reap(false);
+        // Of one that is replaced, or has not taken over, the names are another master's.
+        let owns_names = !self.due.is_replaced && !self.is_yet_to_take_over();
         let serving = |child: &&Child| serves(child.role);
         if !self.due.is_replaced {
             self.notifier.stopping();
         }
-        if !self.due.is_replaced {
+        if owns_names {
             self.server.listening.remove_names();
         }
         // Workers of a master that is replaced have retired, and finish.
@@ -57,8 +60,8 @@ impl Master {
             say!(Level::Error, "the access log takes no lines; those that are left are lost");
             process::kill(process);
         }
-        if let (Some(Endpoint::Unix(path)), false) =
-            (&self.server.setup.settings.admin, self.due.is_replaced)
+        if let Some(Endpoint::Unix(path)) =
+            self.server.setup.settings.admin.as_ref().filter(|_| owns_names)
         {
             self.server.remove_admin_name(path);
         }

@@ -228,6 +228,24 @@ impl Master {
         self.refresh_admin();
     }
 
+    /// This server is told to stop, and so is a new master that has not taken over. One that has
+    /// begun finishes what it has accepted.
+    pub(super) fn stop_new_master(&mut self) {
+        let Some(upgrade) = self.upgrade.take() else { return };
+        let say_it = if upgrade.has_begun { process::terminate_by } else { process::kill_by };
+        say_it(upgrade.handle.as_ref(), upgrade.process);
+        let said = "no upgrade: the server is told to stop".to_owned();
+        say!(Level::Info, "{said}");
+        if let (true, Some(commands)) = (upgrade.is_asked, &self.ways.commands) {
+            let _ = control::reply(commands, &Reply::Refused(said));
+        }
+    }
+
+    /// Whether another master is still the server, and all names are its own.
+    pub(super) fn is_yet_to_take_over(&self) -> bool {
+        self.server.before.is_some()
+    }
+
     /// In the new master: waits until the one before accepts no more. Blocks.
     ///
     /// # Errors

@@ -258,6 +258,27 @@ fn says_prepared_and(then: &str) -> String {
     )
 }
 
+/// By a signal, whether the workers have left for the new program or not; and no other's names go.
+#[test]
+fn a_stop_during_an_upgrade_holds_for_both() {
+    if !crate::common::has("python3") {
+        return;
+    }
+    for script in ["exec sleep 600".to_owned(), says_prepared_and("time.sleep(600)")] {
+        let mut installed = Installed::start("n-copy");
+        installed.install_script(&script);
+        signal(installed.server.master(), "USR2");
+        let started = "is started as process ";
+        let said = installed.server.errors.wait_for(started, |said| said.contains(started));
+        let number = said.split(started).nth(1).and_then(|rest| rest.split_whitespace().next());
+        let new: u32 = number.and_then(|number| number.parse().ok()).expect("a process");
+        signal(installed.server.master(), "TERM");
+        assert!(installed.server.ended().success());
+        wait_for("that the new program is ended", || (!is_running(new)).then_some(()));
+        assert!(!installed.socket().exists());
+    }
+}
+
 #[test]
 fn a_program_that_is_not_ready_in_time_is_ended_and_the_running_one_goes_on() {
     if !crate::common::has("python3") {
