@@ -159,6 +159,11 @@ pub fn share_port(socket: impl AsFd) -> io::Result<()> {
 pub fn listen(socket: impl AsFd, backlog: u32, options: &ListenOptions) -> io::Result<()> {
     let socket = socket.as_fd();
     if !is_unix(socket) {
+        // Two processes that stop it, one after the other, leave it shut down: listen(2) does not
+        // take that back, and what it accepts would be at its end at once. To disconnect it does.
+        if !sockopt::socket_acceptconn(socket)? {
+            let _ = rustix::net::connect_unspec(socket);
+        }
         prepare_connections(socket, options)?;
     }
     if options.timeout.is_some() {

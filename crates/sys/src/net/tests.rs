@@ -365,6 +365,28 @@ fn who_connects_to_a_unix_socket_is_known() {
 }
 
 #[test]
+fn a_socket_that_several_have_stopped_listens_again() {
+    let options = ListenOptions::default();
+    for stops in [0, 1, 2, 3] {
+        let listener = bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        // A port of its own choice would be given back.
+        let port = local_address(&listener).unwrap();
+        drop(listener);
+        let listener = bind(port, false).unwrap();
+        listen(&listener, 8, &options).unwrap();
+        (0..stops).for_each(|_| stop_listening(&listener));
+        listen(&listener, 8, &options).unwrap();
+        let mut client = std::net::TcpStream::connect(port).unwrap();
+        let (accepted, _) = accept(&listener, false).unwrap();
+        std::io::Write::write_all(&mut client, b"x").unwrap();
+        let mut byte = [0; 2];
+        assert_eq!(recv(&accepted, &mut byte).unwrap(), 1, "{stops}");
+        assert_eq!(send(&accepted, b"y", false).unwrap(), 1, "{stops}");
+        assert_eq!(std::io::Read::read(&mut client, &mut byte).unwrap(), 1, "{stops}");
+    }
+}
+
+#[test]
 fn all_interfaces_are_those_of_ipv4_where_there_is_no_ipv6() {
     let family = |address: &str| bind(address.parse().unwrap(), false).and_then(local_address);
     without_ipv6(|| {
