@@ -13,9 +13,8 @@ use crate::requests::get;
 /// More than the sockets of both ends hold.
 const LARGE_BYTES: usize = 4 << 20;
 
-/// A file that caches hold, and how many of them are asked for at once.
-const SMALL_BYTES: usize = 60_000;
-const ASKED: usize = 16;
+/// A file that caches hold whole.
+const SMALL_BYTES: usize = 960_000;
 
 /// What a slow client reads at once, and how long it then waits.
 const SIP_BYTES: usize = 8 * 1024;
@@ -95,15 +94,15 @@ pub(crate) fn rules_tell_clients_of_a_unix_socket_from_those_of_addresses(mount:
 pub(crate) fn a_slow_download_over_a_unix_socket_is_not_cut_by_a_reload(mount: &Mount) {
     let copies = "send.mode = \"copy\"\nsend.piece = \"2MiB\"\n";
     let sendfile = "send.mode = \"sendfile\"\n";
-    for (settings, target, asked, len) in [
-        (copies, "/large/large.bin", 1, LARGE_BYTES),
-        (sendfile, "/large/large.bin", 1, LARGE_BYTES),
-        // One gather write of all; the heads of the others come on top.
-        ("", "/large/small.bin", ASKED, ASKED * SMALL_BYTES),
+    for (settings, target, len) in [
+        (copies, "/large/large.bin", LARGE_BYTES),
+        (sendfile, "/large/large.bin", LARGE_BYTES),
+        // One write of all.
+        ("cache.small = \"1MiB\"\n", "/large/small.bin", SMALL_BYTES),
     ] {
         let local = start(mount, settings, "");
         let mut client = Client::connect_unix(&local.path);
-        client.send(get(target).repeat(asked));
+        client.send(get(target));
         assert_eq!(client.response_head().status(), 200);
         let mut taken = 0;
         std::thread::scope(|scope| {
