@@ -48,7 +48,9 @@ pub use trust::Trust;
 #[cfg(feature = "tune")]
 pub use tune::Tune;
 
-use crate::settings::{Origin, Raw, SETTINGS, Setting, SettingError, Typed, Written, read};
+use crate::settings::{
+    Origin, Raw, SETTINGS, Setting, SettingError, Typed, Written, name_before, read,
+};
 
 /// Exit code for errors of usage and configuration.
 pub const USAGE_EXIT: u8 = 2;
@@ -509,13 +511,8 @@ fn flag(setting: &'static Setting) -> Option<Arg> {
     Some(match setting.key {
         LISTEN => argument.action(ArgAction::Append),
         // Of a flag that is given again the later one holds, as of --set.
-        key => argument.overrides_with(key).aliases(flags_before(key)),
+        key => argument.overrides_with(key).aliases(name_before(key)),
     })
-}
-
-/// What the flag of this setting was called in the version before.
-fn flags_before(key: &str) -> &'static [&'static str] {
-    if key == "arch" { &["architecture"] } else { &[] }
 }
 
 fn set() -> Arg {

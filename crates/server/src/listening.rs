@@ -371,8 +371,9 @@ impl Bound {
         }
     }
 
-    /// Looks whether the name of a Unix-domain socket has its mode and group.
+    /// Looks whether the name of a Unix-domain socket has its mode and group, and changes nothing.
     fn look(&mut self, settings: &Settings) -> io::Result<()> {
+        // One that is known would be changed; where none is, it must be right already.
         let known = self.node.take();
         self.guard(settings)?;
         if known.is_some_and(|known| self.node.is_some_and(|node| node != known)) {

@@ -148,6 +148,29 @@ fn an_order_whose_certificate_is_there_is_not_taken_for_a_new_one() {
     assert_eq!(authority.issued(), 2);
 }
 
+/// Waits for the step that is armed, or for the certificate where there are fewer: whether the step
+/// came.
+fn reaches_step(middle: &Middle, agent: &Agent) -> bool {
+    let reached = until(DEADLINE, || {
+        let is_reached = middle.told.try_recv().is_ok();
+        (is_reached || agent.has_certificate()).then_some(is_reached)
+    });
+    reached.expect("the step comes, or the certificate")
+}
+
+/// Does it once undisturbed, then once for each request and each answer of that, with the agent
+/// killed there. `work` says whether it was: one time may have fewer requests than another.
+fn killed_at_each_step(middle: &Middle, least: usize, work: impl Fn(&str, Option<At>) -> bool) {
+    assert!(!work("whole.test", None));
+    let requests = middle.seen();
+    let mut kills = 0;
+    for number in 1..=requests {
+        kills += usize::from(work(&format!("request{number}.test"), Some(At::Request(number))));
+        kills += usize::from(work(&format!("answer{number}.test"), Some(At::Answer(number))));
+    }
+    assert!(kills >= least, "{kills} kills, of {requests} requests");
+}
+
 /// Steps at which an agent is killed at least: an order with a new account has more requests, of
 /// which some are repeated until the authority is ready.
 const KILLS_MIN: usize = 18;
@@ -166,11 +189,7 @@ fn killed_at_any_step_an_order_goes_on_and_issues_one_certificate() {
         middle.arm(kill);
         let before = authority.issued();
         let mut agent = Agent::start(&responder, &configuration);
-        let is_killed = until(DEADLINE, || {
-            let is_reached = middle.told.try_recv().is_ok();
-            (is_reached || agent.has_certificate()).then_some(is_reached)
-        });
-        let is_killed = is_killed.expect("the step comes, or the certificate");
+        let is_killed = reaches_step(&middle, &agent);
         if is_killed {
             agent.kill();
             middle.arm(None);
@@ -182,14 +201,7 @@ fn killed_at_any_step_an_order_goes_on_and_issues_one_certificate() {
         assert!(left.next().is_none(), "killed at {kill:?}");
         is_killed
     };
-    assert!(!order("whole.test", None));
-    let requests = middle.seen();
-    let mut kills = 0;
-    for number in 1..=requests {
-        kills += usize::from(order(&format!("request{number}.test"), Some(At::Request(number))));
-        kills += usize::from(order(&format!("answer{number}.test"), Some(At::Answer(number))));
-    }
-    assert!(kills >= KILLS_MIN, "{kills} kills, of {requests} requests");
+    killed_at_each_step(&middle, KILLS_MIN, order);
 }
 
 /// Requests of a revocation and of the order that follows it, of which each is a step at least.
@@ -212,11 +224,7 @@ fn killed_at_any_step_a_revocation_is_done_and_one_other_certificate_is_issued()
         middle.arm(kill);
         agent.tell(&ToAgent::Revoke { name: name.into() });
         agent.has_noted();
-        let is_killed = until(DEADLINE, || {
-            let is_reached = middle.told.try_recv().is_ok();
-            (is_reached || agent.has_certificate()).then_some(is_reached)
-        });
-        let is_killed = is_killed.expect("the step comes, or the certificate");
+        let is_killed = reaches_step(&middle, &agent);
         if is_killed {
             agent.kill();
             middle.arm(None);
@@ -231,12 +239,5 @@ fn killed_at_any_step_a_revocation_is_done_and_one_other_certificate_is_issued()
         assert_eq!(agent.leave(), Some(0));
         is_killed
     };
-    assert!(!revoke("whole.test", None));
-    let requests = middle.seen();
-    let mut kills = 0;
-    for number in 1..=requests {
-        kills += usize::from(revoke(&format!("request{number}.test"), Some(At::Request(number))));
-        kills += usize::from(revoke(&format!("answer{number}.test"), Some(At::Answer(number))));
-    }
-    assert!(kills >= REVOCATION_KILLS_MIN, "{kills} kills, of {requests} requests");
+    killed_at_each_step(&middle, REVOCATION_KILLS_MIN, revoke);
 }

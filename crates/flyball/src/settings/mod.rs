@@ -65,6 +65,7 @@ pub use include::read;
 pub use kind::{Kind, Mismatch};
 pub use listeners::{LISTENERS, Listener, Listeners};
 pub use markdown::{experiments_markdown, settings_markdown};
+pub use moved::name_before;
 pub use raw::Raw;
 pub use resolve::{PORT, PORT_TRIES, defaults, resolve, resolve_in};
 pub use server::SETTINGS;

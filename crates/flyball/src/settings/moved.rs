@@ -34,6 +34,11 @@ pub(super) fn renamed(key: &str) -> Option<&'static str> {
     RENAMED.iter().find(|(before, _)| *before == key).map(|(_, now)| *now)
 }
 
+/// The name that this key had in the version before, if it had another.
+pub fn name_before(key: &str) -> Option<&'static str> {
+    RENAMED.iter().find(|(_, now)| *now == key).map(|(before, _)| *before)
+}
+
 /// What an error says about a key that is no longer there.
 pub(super) fn instead(key: &str) -> Option<String> {
     if let Some((_, instead)) = GONE.iter().find(|(gone, _)| *gone == key) {

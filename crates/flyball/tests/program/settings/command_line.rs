@@ -264,6 +264,11 @@ fn a_configuration_file_is_known_by_its_name() {
 }
 
 #[test]
+fn a_flag_is_understood_by_its_name_before() {
+    assert_eq!(serve(&["--architecture", "sped"]).arch, "sped");
+}
+
+#[test]
 fn a_port_is_one_of_this_machine_alone() {
     for words in [&["-p", "8000"][..], &["-p8000"], &["--port=8000"]] {
         let listen: Vec<_> = serve(words).listen.iter().map(ToString::to_string).collect();
