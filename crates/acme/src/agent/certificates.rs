@@ -94,7 +94,7 @@ pub struct Import<'a> {
     pub chain: (&'a Path, &'a str),
     /// The key, in PEM, and its file.
     pub key: (&'a Path, &'a str),
-    /// It may take the place of one that holds longer.
+    /// It may take the place of one that holds longer, and be one that does not hold yet.
     pub replaces: bool,
 }
 
@@ -115,10 +115,18 @@ impl Import<'_> {
             let names = names.unwrap_or("no name".into());
             return Err(format!("{chain}: the certificate is for {names}, and not for {name}"));
         }
-        match pair.leaf().not_after_s {
-            end if end <= now => Err(format!("{chain}: the certificate ended on {}", date(end))),
-            _ => Ok(pair),
+        let (begin, end) = (pair.leaf().not_before_s, pair.leaf().not_after_s);
+        if end <= now {
+            return Err(format!("{chain}: the certificate ended on {}", date(end)));
         }
+        if begin > now && !self.replaces {
+            return Err(format!(
+                "{chain}: the certificate begins on {}, and clients refuse it until then: \
+                 --replace puts it there all the same",
+                date(begin)
+            ));
+        }
+        Ok(pair)
     }
 }
 
@@ -132,8 +140,8 @@ fn date(s: u64) -> String {
 /// Blocks on the disk.
 ///
 /// # Errors
-/// When the two do not belong together, are not for that name or have ended, when the one that is
-/// there holds longer, when an agent would refuse the storage, orders at this moment, or the disk
+/// When the two do not belong together, are not for that name or have ended, when they do not hold
+/// yet or the one that is there holds longer and it is not to be replaced all the same, when an agent would refuse the storage, orders at this moment, or the disk
 /// fails. Then nothing is written.
 pub fn import(root: &Path, wanted: &Import<'_>) -> Result<PathBuf, String> {
     let (name, now) = (Name::parse(wanted.name)?, time::unix());
@@ -167,7 +175,7 @@ pub fn import(root: &Path, wanted: &Import<'_>) -> Result<PathBuf, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::pair::tests::{made, made_until};
+    use crate::agent::pair::tests::{made, made_between, made_until};
     use std::fs;
     use std::process::Command;
 
@@ -221,6 +229,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let ((key, chain), (other, _)) = (made(&["a.org"]), made(&["a.org"]));
         let (old_key, old) = made_until(&["a.org"], 2020);
+        let (next_key, next) = made_between(&["a.org"], 3_000, 4_000);
         for (name, key, chain, why) in [
             (
                 "b.org",
@@ -232,6 +241,7 @@ mod tests {
             ("a.org", &other, &chain, "certificate in of/chain.pem"),
             ("a.org", &key, &key, "of/chain.pem: it holds no certificate"),
             ("a.org", &old_key, &old, "of/chain.pem: the certificate ended on "),
+            ("a.org", &next_key, &next, "of/chain.pem: the certificate begins on "),
             ("../a", &key, &chain, "not a name"),
         ] {
             let told = bring(dir.path(), name, key, chain).unwrap_err();
@@ -267,6 +277,10 @@ mod tests {
         let all_the_same = Import { replaces: true, ..wanted("a.org", &early.0, &early.1) };
         import(dir.path(), &all_the_same).unwrap();
         assert_ne!(fs::read(&path).unwrap(), held);
+        let next = made_between(&["a.org"], 3_000, 4_000);
+        assert!(bring(dir.path(), "a.org", &next.0, &next.1).unwrap_err().contains("--replace"));
+        import(dir.path(), &Import { replaces: true, ..wanted("a.org", &next.0, &next.1) })
+            .unwrap();
     }
 
     #[test]

@@ -109,10 +109,16 @@ pub(crate) mod tests {
 
     /// The same, which ends with the first day of a year.
     pub(crate) fn made_until(names: &[&str], year: i32) -> (String, String) {
+        made_between(names, 1975, year)
+    }
+
+    /// The same, which begins with the first day of a year too.
+    pub(crate) fn made_between(names: &[&str], from: i32, until: i32) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names).unwrap();
-        params.not_after = rcgen::date_time_ymd(year, 1, 1);
+        params.not_before = rcgen::date_time_ymd(from, 1, 1);
+        params.not_after = rcgen::date_time_ymd(until, 1, 1);
         (key.serialize_pem(), params.self_signed(&key).unwrap().pem())
     }
 

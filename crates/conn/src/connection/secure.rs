@@ -206,7 +206,9 @@ impl Connection {
         let has_wire = self.has_wire();
         let Some(tls) = &mut self.tls else { return false };
         tls.is_unopened = tls.session.has_more();
-        if was_handshaking && !tls.session.is_handshaking() {
+        // A session whose handshake has failed is in none any more either.
+        let has_failed = matches!(opened.state, Stands::Failed(_));
+        if was_handshaking && !tls.session.is_handshaking() && !has_failed {
             let is_resumed = tls.agreed(&mut cx.agreed);
             let counter = if is_resumed { Counter::TlsResumed } else { Counter::TlsFull };
             cx.tally.add(counter, 1);

@@ -94,7 +94,8 @@ fn import() -> clap::Command {
         .long_about(
             "Put a certificate from elsewhere into the storage, such as one of certbot: it is used \
              until it is due for renewal. One that is there for the same name is replaced, unless \
-             it holds longer. A running server uses it within ten minutes.",
+             it holds longer, or the new one does not hold yet. A running server uses it within \
+             ten minutes.",
         )
         .arg(
             Arg::new("name")
@@ -108,7 +109,7 @@ fn import() -> clap::Command {
             Arg::new("replace")
                 .long("replace")
                 .action(ArgAction::SetTrue)
-                .help("Replace also one that holds longer"),
+                .help("Put it there also where one holds longer, or before it holds itself"),
         )
         .arg(storage())
 }

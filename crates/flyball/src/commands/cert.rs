@@ -131,9 +131,11 @@ fn as_text(kept: &Kept) -> String {
 }
 
 fn lines_of(about: &About) -> Vec<String> {
-    let left = match about.not_after.checked_sub(unix_ms() / 1_000) {
-        Some(left) => format!("{} left", lasting(left)),
-        None => "it has ended".to_string(),
+    let now = unix_ms() / 1_000;
+    let left = match (about.not_after.checked_sub(now), about.not_before.checked_sub(now)) {
+        (_, Some(ahead)) if ahead > 0 => format!("and begins in {}", lasting(ahead)),
+        (Some(left), _) => format!("{} left", lasting(left)),
+        (None, _) => "it has ended".to_string(),
     };
     let until = format!("until {}, {left}", date(about.not_after));
     let renewed = about

@@ -7,9 +7,9 @@ use std::process::{Command, ExitCode};
 
 use flyball::cli::Trust;
 use flyball::settings::state_directory;
-use flyball_server::{authority_in, root_path};
+use flyball_server::{FILE_BYTES_MAX, authority_in, root_path};
 use flyball_sys::error_log::shown_in_line;
-use flyball_sys::whole_file;
+use flyball_sys::{secret_file, whole_file};
 
 /// The name of the certificate among those that the administrator adds.
 const NAME: &str = "flyball-of-this-machine.crt";
@@ -81,9 +81,10 @@ fn add(root: &Path, place: &Path) -> Result<String, String> {
 }
 
 fn read(root: &Path) -> Result<String, String> {
-    fs::read_to_string(root).map_err(|error| {
+    let file = secret_file::read(root, FILE_BYTES_MAX).map_err(|error| {
         format!("{}: {error}; `flyball serve DIR --https` makes it", root.display())
-    })
+    })?;
+    String::from_utf8(file.bytes).map_err(|_| format!("{} holds no text", root.display()))
 }
 
 /// Takes away what is trusted, if it is the certificate in `root`; nothing where none is.

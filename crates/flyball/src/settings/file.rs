@@ -1,11 +1,10 @@
 //! Reads a configuration file: TOML in, keys and values with their lines out.
 
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use flyball_sys::secret_file;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
@@ -17,28 +16,26 @@ use super::table::{Setting, Table, find, has_keys_beneath};
 use super::typed::{Typed, TypedSite, TypedTable, Written};
 
 /// Longest configuration file, in bytes.
-pub const FILE_BYTES_MAX: usize = 1024 * 1024;
+pub const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The key of the tables that describe sites.
 pub(super) const SITE: &str = "site";
 
-/// Reads a configuration file alone. Blocks on the disk.
+/// Reads a configuration file alone. Blocks on the disk, and never waits for a pipe: the master does
+/// nothing else while it reads.
 ///
 /// # Errors
-/// When the file cannot be read, is longer than [`FILE_BYTES_MAX`], is not UTF-8, or is not TOML;
-/// nothing is known about its keys yet.
+/// When it is no regular file, cannot be read, is longer than [`FILE_BYTES_MAX`], is not UTF-8, or
+/// is not TOML; nothing is known about its keys yet.
 pub(super) fn read(path: &Path) -> Result<Typed, Vec<SettingError>> {
     let path: Arc<Path> = path.into();
-    let mut bytes = Vec::new();
-    let read = File::open(&path)
-        .and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
-    let whole = Origin::File { path: path.clone(), line: None };
-    if let Err(error) = read {
-        return Err(vec![problem(whole, format!("cannot be read: {error}"))]);
-    }
-    if bytes.len() > FILE_BYTES_MAX {
-        return Err(vec![problem(whole, format!("is longer than {FILE_BYTES_MAX} bytes"))]);
-    }
+    let bytes = match secret_file::read(&path, FILE_BYTES_MAX) {
+        Ok(file) => file.bytes,
+        Err(error) => {
+            let whole = Origin::File { path, line: None };
+            return Err(vec![problem(whole, format!("cannot be read: {error}"))]);
+        }
+    };
     match std::str::from_utf8(&bytes) {
         Ok(text) => parse(path, text),
         Err(error) => {

@@ -1,6 +1,7 @@
 //! The second stage: what the user wrote becomes what the server runs by, or a list of errors.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use flyball_arch::registry::DEFAULT;
@@ -9,8 +10,8 @@ use flyball_site::hosts::{Hosts, local_names};
 use flyball_site::modules::ModuleSettings;
 use flyball_site::routes::{ERROR_PAGE_BYTES_MAX, RouteSettings};
 use flyball_site::{CertificateSource, SiteSettings};
-use flyball_sys::file;
 use flyball_sys::sandbox::Identity;
+use flyball_sys::{file, secret_file};
 
 use super::error::{ERRORS_MAX, Origin, SettingError};
 use super::expand::{Environment, process_environment};
@@ -405,7 +406,7 @@ impl Resolver<'_> {
             }
         }
         if routes.user_directories.is_some()
-            && let Err(error) = std::fs::File::open(&routes.user_table)
+            && let Err(error) = secret_file::open(&routes.user_table, File::options().read(true))
         {
             let origin = origins.get("user-table").or(origins.get("user-directories"));
             let (path, origin) = (&routes.user_table, origin.unwrap_or(site).clone());

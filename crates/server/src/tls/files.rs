@@ -57,6 +57,8 @@ pub(super) struct Files {
     authority: Option<Version>,
     /// How much was said of its end.
     said_of_end: Option<End>,
+    /// When the certificate that is in the files, and not in use before that, begins to hold.
+    begins_s: Option<u64>,
 }
 
 /// What is said of the end of a certificate.
@@ -90,8 +92,8 @@ impl Files {
         let watched = Watched::new([names.chain.as_path(), names.key.as_path()]);
         let (names, hosts) = (names.clone(), hosts.to_vec());
         let key = pair.map_or("", Pair::key_kind);
-        let (authority, said_of_end) = (None, None);
-        Files { names, source, hosts, watched, in_use, key, authority, said_of_end }
+        let (authority, said_of_end, begins_s) = (None, None, None);
+        Files { names, source, hosts, watched, in_use, key, authority, said_of_end, begins_s }
     }
 
     /// Another site has it too.
@@ -141,7 +143,7 @@ impl Files {
     fn take(&mut self, pair: &Pair) {
         self.in_use = Some(pair.certificate().clone());
         self.key = pair.key_kind();
-        self.said_of_end = None;
+        (self.said_of_end, self.begins_s) = (None, None);
         self.watched.succeeded();
     }
 
@@ -184,7 +186,11 @@ impl Files {
     /// The pair that is there now, if it is another than at the last look; why it cannot be used,
     /// if that was not said yet.
     pub(super) fn look(&mut self, at: Moment) -> Option<Result<Taken, String>> {
-        let why = match self.watched.look(at) {
+        let looked = match self.watched.look(at) {
+            Look::Same if self.begins_s.is_some_and(|begins_s| begins_s <= at.s) => Look::Changed,
+            looked => looked,
+        };
+        let why = match looked {
             Look::Same => return None,
             // What is still to come is waited for.
             Look::Gone(..) if self.in_use.is_none() => return None,
@@ -205,13 +211,20 @@ impl Files {
         self.watched.say(why).map(Err)
     }
 
-    /// What the files hold now, unless it has expired and the one in use has not.
-    fn next(&self, now_s: u64) -> Result<Pair, String> {
+    /// What the files hold now, unless clients refuse it at this time and the one in use is better:
+    /// it holds, or has ended later.
+    fn next(&mut self, now_s: u64) -> Result<Pair, String> {
+        self.begins_s = None;
         let (pair, _) = read_pair(&self.names)?;
-        let before_s = self.in_use.as_ref().map_or(0, |in_use| in_use.not_after_s);
-        let is_worse = pair.certificate().not_after_s < now_s.min(before_s);
-        match expiry(pair.certificate(), now_s).filter(|_| is_worse) {
-            Some(why) => Err(self.blame(&why)),
+        let next = pair.certificate();
+        let is_better = |in_use: &Certificate| {
+            expiry(in_use, now_s).is_none() || in_use.not_after_s > next.not_after_s
+        };
+        match expiry(next, now_s).filter(|_| self.in_use.as_ref().is_some_and(is_better)) {
+            Some(why) => {
+                self.begins_s = Some(next.not_before_s).filter(|begins_s| *begins_s > now_s);
+                Err(self.blame(&why))
+            }
             None => Ok(pair),
         }
     }
@@ -282,7 +295,9 @@ fn expiry(certificate: &Certificate, now_s: u64) -> Option<String> {
         let ago = lasting(now_s - certificate.not_after_s);
         return Some(format!("holds a certificate that expired {ago} ago"));
     }
-    (certificate.not_before_s > now_s).then(|| "holds a certificate of the future".to_owned())
+    let in_s = certificate.not_before_s.checked_sub(now_s).filter(|in_s| *in_s > 0)?;
+    let why = "holds a certificate that clients refuse as yet: it begins in";
+    Some(format!("{why} {}", lasting(in_s)))
 }
 
 /// That a certificate is due for renewal, where nothing here renews it.
@@ -302,6 +317,7 @@ fn near(certificate: &Certificate, now_s: u64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     const DAY_S: u64 = 86_400;
 
@@ -341,6 +357,46 @@ mod tests {
         assert!(left(1, 90).unwrap().contains("expires in 1 day, "));
         assert_eq!(left(14, 90), None);
         assert!(left(5, 6).is_none() && left(1, 6).is_some());
+    }
+
+    #[test]
+    fn a_certificate_that_begins_later_waits_while_the_one_in_use_holds() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pair.pem");
+        let (now_s, made) = (1_800_000_000, |from_s: u64, until_s: u64| {
+            let time = |s: u64| {
+                let since = std::time::Duration::from_secs(s);
+                (std::time::SystemTime::UNIX_EPOCH + since).into()
+            };
+            let key = rcgen::KeyPair::generate().unwrap();
+            let mut params = rcgen::CertificateParams::new(["a.test".to_owned()]).unwrap();
+            (params.not_before, params.not_after) = (time(from_s), time(until_s));
+            format!("{}{}", key.serialize_pem(), params.self_signed(&key).unwrap().pem())
+        });
+        let write = |text: &str| {
+            let next = dir.path().join("next.pem");
+            std::fs::write(&next, text).unwrap();
+            std::fs::set_permissions(&next, PermissionsExt::from_mode(0o600)).unwrap();
+            std::fs::rename(&next, &path).unwrap();
+        };
+        let names = CertificateFiles {
+            chain: path.clone(),
+            key: path.clone(),
+            ..CertificateFiles::default()
+        };
+        write(&made(0, now_s + 30 * DAY_S));
+        let (pair, _) = read_pair(&names).unwrap();
+        let mut files = Files::new(&names, Source::Files, &[], Some(&pair));
+        let at = |s| Moment { ms: 0, s, gone_ms_max: 0 };
+        write(&made(now_s + 10 * DAY_S, now_s + 99 * DAY_S));
+        let why = files.look(at(now_s)).unwrap().unwrap_err();
+        assert!(why.starts_with("the certificate in use stays: ") && why.ends_with("in 10 days"));
+        assert!(files.look(at(now_s + 9 * DAY_S)).is_none());
+        let taken = files.look(at(now_s + 10 * DAY_S)).unwrap().unwrap();
+        assert_eq!(taken.pair.certificate().not_after_s, now_s + 99 * DAY_S);
+        // Where none holds, the one that ends last is in use.
+        write(&made(now_s + 200 * DAY_S, now_s + 300 * DAY_S));
+        assert!(files.look(at(now_s + 100 * DAY_S)).unwrap().is_ok());
     }
 
     #[test]
