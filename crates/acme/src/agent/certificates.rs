@@ -141,8 +141,9 @@ fn date(s: u64) -> String {
 ///
 /// # Errors
 /// When the two do not belong together, are not for that name or have ended, when they do not hold
-/// yet or the one that is there holds longer and it is not to be replaced all the same, when an agent would refuse the storage, orders at this moment, or the disk
-/// fails. Then nothing is written.
+/// yet or the one that is there holds longer and it is not to be replaced all the same, when an
+/// agent would refuse the storage, orders at this moment, or the disk fails. Nothing is written
+/// then.
 pub fn import(root: &Path, wanted: &Import<'_>) -> Result<PathBuf, String> {
     let (name, now) = (Name::parse(wanted.name)?, time::unix());
     let pair = wanted.pair(&name, now)?;

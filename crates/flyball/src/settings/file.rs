@@ -21,8 +21,8 @@ pub const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// The key of the tables that describe sites.
 pub(super) const SITE: &str = "site";
 
-/// Reads a configuration file alone. Blocks on the disk, and never waits for a pipe: the master does
-/// nothing else while it reads.
+/// Reads a configuration file alone. Blocks on the disk, and never waits for a pipe: the master
+/// does nothing else while it reads.
 ///
 /// # Errors
 /// When it is no regular file, cannot be read, is longer than [`FILE_BYTES_MAX`], is not UTF-8, or

@@ -103,6 +103,7 @@ mod settings {
     mod shown_elsewhere;
     mod table;
     mod together;
+    mod unreadable_files;
     mod what_to_type;
 }
 

@@ -1,9 +1,8 @@
 //! What a configuration file may say, and what is said about a wrong one.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use flyball::settings::{ERRORS_MAX, FILE_BYTES_MAX, Origin, SettingError};
+use flyball::settings::{ERRORS_MAX, Origin, SettingError};
 use flyball::settings::{parse, read, resolve_in};
 use flyball_arch::{AcceptLimit, AccessLog, Events, SendMode, Settings};
 use flyball_site::Symlinks;
@@ -763,44 +762,6 @@ fn relative_paths_start_from_the_file() {
     assert_eq!(settings.sites[0].root, Some(directory.path().join("www")));
     assert_eq!(settings.access_log, AccessLog::File(directory.path().join("access.log")));
     assert_eq!(settings.admin, Some(Endpoint::Unix(directory.path().join("a"))));
-}
-
-#[test]
-fn a_file_that_cannot_be_read_is_named() {
-    let directory = tempfile::tempdir().unwrap();
-    let error = |path: &Path| {
-        let errors = read(path).unwrap_err();
-        assert_eq!(errors.len(), 1);
-        errors[0].to_string()
-    };
-    let path = directory.path().join("missing.toml");
-    assert!(error(&path).starts_with(&format!("{}: cannot be read: ", path.display())));
-    assert!(error(directory.path()).contains(": cannot be read: "));
-
-    let path = directory.path().join("latin1.toml");
-    std::fs::write(&path, b"workers = 1\n# caf\xe9\n").unwrap();
-    assert_eq!(error(&path), format!("{}:2: is not UTF-8", path.display()));
-
-    let path = directory.path().join("long.toml");
-    std::fs::write(&path, "\n".repeat(FILE_BYTES_MAX as usize + 1)).unwrap();
-    let why = "cannot be read: is longer than 1048576 bytes";
-    assert_eq!(error(&path), format!("{}: {why}", path.display()));
-    std::fs::write(&path, "\n".repeat(FILE_BYTES_MAX as usize)).unwrap();
-    assert!(read(&path).is_ok());
-
-    // No one writes to it: the master would wait for good.
-    let path = directory.path().join("pipe.toml");
-    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-    let why = format!("{}: cannot be read: is not a file", path.display());
-    assert_eq!(error(&path), why);
-    let by = directory.path().join("by.toml");
-    std::fs::write(&by, "include = \"pipe.toml\"\n").unwrap();
-    assert_eq!(error(&by), why);
-    let table = "root = \".\"\nuser-directories = \"www\"\nuser-table = \"pipe.toml\"\n";
-    std::fs::write(&by, format!("[[site]]\n{table}")).unwrap();
-    let errors = resolve_in(&read(&by).unwrap(), &ARCHITECTURES, &environment).unwrap_err();
-    let told = errors[0].to_string();
-    assert!(told.ends_with("pipe.toml cannot be read: is not a file"), "{told}");
 }
 
 #[test]
