@@ -59,6 +59,7 @@ impl RequestLog {
 
     /// Begins the line of a request when its answer is known; what [`RequestLog::placed`] wants to
     /// know of it, if there is such a line. Never waits.
+    #[inline]
     pub fn begin(
         &mut self,
         asked: &Asked<'_>,
@@ -66,9 +67,16 @@ impl RequestLog {
         lines: &mut OpenLines,
         now: &Now,
     ) -> Option<Begun> {
-        if !self.lines.is_on() {
-            return None;
-        }
+        self.lines.is_on().then(|| self.begin_line(asked, answer, lines, now))
+    }
+
+    fn begin_line(
+        &mut self,
+        asked: &Asked<'_>,
+        answer: &Answer<'_>,
+        lines: &mut OpenLines,
+        now: &Now,
+    ) -> Begun {
         let is_behind = std::mem::take(&mut self.behind_login);
         let user = match is_behind && !NOT_LOGGED_IN.contains(&answer.status) {
             true => claimed_name(asked.request, &mut self.decoded),
@@ -79,7 +87,7 @@ impl RequestLog {
         let known = Answered { status, bytes, user, began_ns, backend_ns };
         self.lines.begin(lines, request, &known, now);
         let is_stream = matches!(answer.body, Body::Stream { .. });
-        Some(Begun { content: if is_stream { 0 } else { bytes.unwrap_or(0) } })
+        Begun { content: if is_stream { 0 } else { bytes.unwrap_or(0) } }
     }
 
     /// Adds the line of a request that was refused before it was understood, when its answer is in

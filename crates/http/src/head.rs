@@ -35,6 +35,7 @@ pub enum Method {
 
 impl Method {
     /// The method that this token names; methods are case-sensitive.
+    #[inline]
     pub fn from_token(token: &[u8]) -> Method {
         match token {
             b"GET" => Method::Get,

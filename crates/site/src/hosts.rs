@@ -122,6 +122,11 @@ impl Hosts {
         (is_for_all || !host.is_empty()) && self.choose_at(at, host).is_some()
     }
 
+    /// Whether no host leads elsewhere than another.
+    fn has_no_names(&self) -> bool {
+        self.names.is_empty() && self.addresses.is_none()
+    }
+
     /// The index of the site that answers to this host, given without a port; an IPv6 address comes
     /// in its brackets. `None` when there is no such site: 421 (RFC 9110, section 7.4).
     ///
@@ -129,7 +134,7 @@ impl Hosts {
     /// the longest `*.domain`, which stands for one or more labels but not for none, then `*`.
     /// Neither allocates nor blocks.
     pub fn choose(&self, host: &[u8]) -> Option<usize> {
-        if self.names.is_empty() && self.addresses.is_none() {
+        if self.has_no_names() {
             return self.default;
         }
         let by_name = self.names.find(without_root_dot(host)).copied();
@@ -214,7 +219,11 @@ impl LastHost {
     }
 
     /// As [`Hosts::choose_at`], of these hosts always.
+    #[inline]
     pub(crate) fn choose(&mut self, hosts: &Hosts, listener: u16, host: &[u8]) -> Option<usize> {
+        if listener == 0 && hosts.has_no_names() {
+            return hosts.default;
+        }
         if self.site.is_some() && self.listener == listener && self.host == host {
             return self.site;
         }
