@@ -14,6 +14,7 @@ mod codings;
 mod conditionals;
 mod deadlines;
 mod draining;
+mod etags;
 mod hosts;
 mod keep_alive;
 mod listings;
@@ -87,6 +88,12 @@ for_each_architecture! {
             if_range_lets_a_range_through_only_when_it_matches,
             a_date_in_if_range_is_strong_once_it_is_a_minute_old,
         ],
+        etags: [
+            copies_of_a_file_have_one_tag_that_holds_at_each_of_them,
+            representations_of_one_resource_never_share_a_tag,
+            a_time_that_many_files_have_makes_no_tag_alone,
+            a_tag_may_be_that_of_the_inode_or_none,
+        ],
         deadlines: [
             a_last_answer_behind_a_full_socket_has_an_end,
             every_wait_for_a_client_has_an_end,
@@ -111,6 +118,7 @@ for_each_architecture! {
             what_no_byte_satisfies_is_416,
             what_is_not_a_range_is_ignored,
             more_ranges_than_the_limit_are_ignored,
+            as_many_ranges_as_may_be_come_whole,
             a_range_with_another_method_is_ignored,
             ranges_of_a_large_file,
         ],

@@ -1,6 +1,6 @@
 //! Byte ranges (RFC 9110, section 14).
 
-use flyball_testkit::{Client, LARGE_BYTES, Response, digits, large, large_at};
+use flyball_testkit::{Client, LARGE_BYTES, Response, Site, digits, large, large_at};
 
 use crate::mount::Mount;
 use crate::requests::{get, request};
@@ -165,14 +165,33 @@ pub(crate) fn more_ranges_than_the_limit_are_ignored(mount: &Mount) {
     };
     let mut client = mount.connect();
     assert_eq!(
-        ask(&mut client, "/digits.txt", &set(64)).expect("Content-Range"),
-        "bytes 0-63/1000"
+        ask(&mut client, "/digits.txt", &set(256)).expect("Content-Range"),
+        "bytes 0-255/1000"
     );
-    let answer = ask(&mut client, "/digits.txt", &set(65));
+    let answer = ask(&mut client, "/digits.txt", &set(257));
     assert_eq!((answer.status(), answer.text()), (200, digits()));
     let abuse = format!("bytes={}", ["0-"; 1_000].join(","));
     let answer = ask(&mut client, "/large.bin", &abuse);
     assert_eq!((answer.status(), answer.body.len()), (200, LARGE_BYTES));
+    let root = Site::shared().path("").display().to_string();
+    let sites = format!("[[site]]\nroot = \"{root}\"\nmax-ranges = 3\n");
+    let server = mount.start_with_sites("", &sites);
+    let mut client = server.connect();
+    for (count, status) in [(3, 206), (4, 200)] {
+        assert_eq!(ask(&mut client, "/digits.txt", &set(count)).status(), status, "{count}");
+    }
+}
+
+pub(crate) fn as_many_ranges_as_may_be_come_whole(mount: &Mount) {
+    let mut client = mount.connect();
+    let starts: Vec<usize> = (0..256).rev().map(|at| at * 100).collect();
+    let ranges: Vec<String> = starts.iter().map(|at| format!("{at}-{at}")).collect();
+    let answer = ask(&mut client, "/large.bin", &format!("bytes={}", ranges.join(",")));
+    let expected: Vec<Part> = starts
+        .iter()
+        .map(|&at| (format!("bytes {at}-{at}/{LARGE_BYTES}"), vec![large()[at]]))
+        .collect();
+    assert_eq!(parts(&answer, "application/octet-stream"), expected);
 }
 
 pub(crate) fn a_range_with_another_method_is_ignored(mount: &Mount) {

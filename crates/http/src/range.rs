@@ -7,10 +7,11 @@ use crate::field::{Name, trim};
 use crate::head::Method;
 use crate::request::Request;
 
-/// Most range-specs in one `Range` field, satisfiable or not. A field with more is ignored and
-/// the whole representation is sent, as RFC 9110, section 14.2, allows against abusive sets.
-/// Clients that read an archive or a document by pieces ask for a few dozen at a time.
-pub const RANGES_MAX: usize = 64;
+/// Most range-specs in one `Range` field, satisfiable or not, unless a setting says otherwise. A
+/// field with more is ignored and the whole representation is sent, as RFC 9110, section 14.2,
+/// allows against abusive sets. Clients that update a file by its changed blocks (zsync) ask for
+/// some hundred at a time.
+pub const RANGES_MAX: usize = 256;
 
 /// Parts with fewer bytes than this between them are sent as one. RFC 9110, section 15.3.7.2,
 /// gives about 80 bytes as what each further part costs in a multipart body.
@@ -48,18 +49,18 @@ pub enum Ranges {
     Parts(Vec<ByteRange>),
 }
 
-/// The ranges that a request asks for, of a representation of `length` bytes.
+/// The ranges that a request asks for, `most` at a time, of a representation of `length` bytes.
 ///
 /// Only GET has ranges (RFC 9110, section 14.2); `Range` is not a list field, so that one given
 /// twice is ignored. Whether `If-Range` permits them is for
 /// [`range_applies`](crate::conditional::range_applies) to say.
-pub fn requested(request: &Request<'_>, length: u64) -> Ranges {
+pub fn requested(request: &Request<'_>, length: u64, most: usize) -> Ranges {
     if request.method() != Method::Get {
         return Ranges::Whole;
     }
     let mut values = request.values(Name::Range);
     match (values.next(), values.next()) {
-        (Some(value), None) => parse(value, length),
+        (Some(value), None) => parse(value, length, most),
         _ => Ranges::Whole,
     }
 }
@@ -68,19 +69,19 @@ pub fn requested(request: &Request<'_>, length: u64) -> Ranges {
 /// 14.1.1, 14.1.2 and 14.2).
 ///
 /// Ignored, and so [`Ranges::Whole`], are units other than `bytes`, malformed sets and sets of
-/// more than [`RANGES_MAX`]. Numbers past `u64` count as its largest value. A representation of
+/// more than `most`. Numbers past `u64` count as its largest value. A representation of
 /// no bytes has nothing that a 206 could describe: for a suffix, or a range from its beginning,
 /// the whole of it is sent, as nginx does.
 ///
 /// Overlapping, adjacent and near ranges become one, in the place of the first of them. The order
 /// is the client's (RFC 9110, section 15.3.7.2).
-pub fn parse(value: &[u8], length: u64) -> Ranges {
+pub fn parse(value: &[u8], length: u64, most: usize) -> Ranges {
     let Some(set) = bytes_set(value) else { return Ranges::Whole };
     let mut parts = Vec::new();
     let mut count = 0;
     for element in set.split(|&byte| byte == b',').map(trim).filter(|e| !e.is_empty()) {
         count += 1;
-        let Some(spec) = Spec::read(element).filter(|_| count <= RANGES_MAX) else {
+        let Some(spec) = Spec::read(element).filter(|_| count <= most) else {
             return Ranges::Whole;
         };
         parts.extend(spec.within(length));
@@ -296,7 +297,11 @@ mod tests {
 
     fn check(length: u64, table: &[(&str, Ranges)]) {
         for (value, expected) in table {
-            assert_eq!(&parse(value.as_bytes(), length), expected, "{value} of {length}");
+            assert_eq!(
+                &parse(value.as_bytes(), length, RANGES_MAX),
+                expected,
+                "{value} of {length}"
+            );
         }
     }
 
@@ -304,7 +309,7 @@ mod tests {
         let text = format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
         let mut head = Head::default();
         scan::parse_head(text.as_bytes(), &Limits::default(), &mut head).expect(&text);
-        requested(&head.request(text.as_bytes()), 1000)
+        requested(&head.request(text.as_bytes()), 1000, RANGES_MAX)
     }
 
     #[test]
@@ -357,10 +362,10 @@ mod tests {
             "bytess=0-1",
             "0-1",
         ] {
-            assert_eq!(parse(value.as_bytes(), 1000), Ranges::Whole, "{value}");
+            assert_eq!(parse(value.as_bytes(), 1000, RANGES_MAX), Ranges::Whole, "{value}");
         }
-        assert_eq!(parse(b"bytes=0-1\0", 1000), Ranges::Whole);
-        assert_eq!(parse(b"bytes=0-\xb9", 1000), Ranges::Whole);
+        assert_eq!(parse(b"bytes=0-1\0", 1000, RANGES_MAX), Ranges::Whole);
+        assert_eq!(parse(b"bytes=0-\xb9", 1000, RANGES_MAX), Ranges::Whole);
     }
 
     #[test]
@@ -388,7 +393,11 @@ mod tests {
             (format!("bytes={}-", max - 1), max, parts(&[(max - 1, max)])),
             (format!("bytes={huge}-5"), 1000, Ranges::Whole),
         ] {
-            assert_eq!(parse(value.as_bytes(), length), expected, "{value} of {length}");
+            assert_eq!(
+                parse(value.as_bytes(), length, RANGES_MAX),
+                expected,
+                "{value} of {length}"
+            );
         }
     }
 
@@ -450,19 +459,23 @@ mod tests {
 
     #[test]
     fn a_set_larger_than_the_limit_is_answered_with_the_whole() {
+        const MOST: usize = 100;
         let set = |count: usize| {
             let specs: Vec<String> = (0..count).map(|n| format!("{0}-{0}", n * 1000)).collect();
             format!("bytes={}", specs.join(","))
         };
-        let Ranges::Parts(parts) = parse(set(RANGES_MAX).as_bytes(), 1 << 20) else {
+        let Ranges::Parts(parts) = parse(set(MOST).as_bytes(), 1 << 20, MOST) else {
             panic!("a set at the limit is served");
         };
-        assert_eq!(parts.len(), RANGES_MAX);
-        assert_eq!(parse(set(RANGES_MAX + 1).as_bytes(), 1 << 20), Ranges::Whole);
+        assert_eq!(parts.len(), MOST);
+        assert_eq!(parse(set(MOST + 1).as_bytes(), 1 << 20, MOST), Ranges::Whole);
         // Ranges past the end count too: a set of them costs as much to read.
-        assert_eq!(parse(set(RANGES_MAX + 1).as_bytes(), 1), Ranges::Whole);
-        let empty = format!("bytes=0-0{}", ",".repeat(4 * RANGES_MAX));
-        assert_eq!(parse(empty.as_bytes(), 1), Ranges::Parts(vec![ByteRange { start: 0, end: 1 }]));
+        assert_eq!(parse(set(MOST + 1).as_bytes(), 1, MOST), Ranges::Whole);
+        let empty = format!("bytes=0-0{}", ",".repeat(4 * MOST));
+        assert_eq!(
+            parse(empty.as_bytes(), 1, MOST),
+            Ranges::Parts(vec![ByteRange { start: 0, end: 1 }])
+        );
     }
 
     #[test]
@@ -576,7 +589,8 @@ mod tests {
             for (_, range) in &set {
                 range.clone().for_each(|at| wanted[at as usize] = true);
             }
-            match parse(format!("bytes={}", texts.join(&separator)).as_bytes(), length) {
+            let value = format!("bytes={}", texts.join(&separator));
+            match parse(value.as_bytes(), length, RANGES_MAX) {
                 Ranges::Parts(parts) => {
                     prop_assert!(are_proper(&parts, length), "{parts:?}");
                     for part in &parts {
@@ -603,7 +617,7 @@ mod tests {
             length in prop_oneof![0u64..100, any::<u64>()],
         ) {
             let value = if with_unit { [&b"bytes="[..], &tail].concat() } else { tail };
-            if let Ranges::Parts(parts) = parse(&value, length) {
+            if let Ranges::Parts(parts) = parse(&value, length, RANGES_MAX) {
                 prop_assert!(are_proper(&parts, length), "{parts:?}");
             }
         }
@@ -615,7 +629,7 @@ mod tests {
             (length, set) in sets(),
         ) {
             let texts: Vec<&str> = set.iter().map(|(text, _)| &text[..]).collect();
-            let ranges = parse(format!("bytes={}", texts.join(",")).as_bytes(), length);
+            let ranges = parse(format!("bytes={}", texts.join(",")).as_bytes(), length, RANGES_MAX);
             if let Ranges::Parts(parts) = ranges {
                 let multipart = Multipart::new(seed, content_type.as_bytes(), length, &parts);
                 let written = body(&multipart, &vec![b'x'; length as usize]);

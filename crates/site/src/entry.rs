@@ -13,6 +13,7 @@ use flyball_sys::descriptors::Descriptor;
 use flyball_sys::file::{self, Promise, Stamp};
 use flyball_sys::pinned::Pinned;
 
+use crate::etag::{Etag, EtagRule};
 use crate::files::{Held, block_bytes, shared_bytes};
 use crate::filter::FilterKind;
 use crate::policy::Class;
@@ -110,7 +111,10 @@ pub(crate) struct Head<'a> {
     pub(crate) media_type: &'a str,
     /// The content coding; empty for none.
     pub(crate) coding: &'a str,
-    /// What the entity tag ends with when the body is not the file itself; empty when it is.
+    /// What the entity tag is made of.
+    pub(crate) etag: EtagRule,
+    /// What the entity tag ends with when the body is not the file itself, without a dash; empty
+    /// when it is.
     pub(crate) tag: &'a str,
     /// The language; empty for none.
     pub(crate) language: &'a str,
@@ -240,6 +244,7 @@ impl FileEntry {
         Head {
             media_type: self.media_type(),
             coding: text(self.coding_field(Name::ContentEncoding)),
+            etag: EtagRule::behind(self.validators().etag, &self.stamp),
             tag: self.tag(),
             language: text(self.coding_field(Name::ContentLanguage)),
             shared: self.head.between(self.cuts.shared, self.cuts.etag),
@@ -268,8 +273,8 @@ impl FileEntry {
         self.coding_fields().value(name).unwrap_or_default()
     }
 
-    /// The fields that every answer of this file carries; `ETag` and `Last-Modified` are the last
-    /// of them. All that a 304 needs.
+    /// The fields that every answer of this file carries; `ETag`, if there is one, and
+    /// `Last-Modified` are the last of them. All that a 304 needs.
     pub(crate) fn shared_fields(&self) -> FieldLines<'_> {
         self.head.since(self.cuts.shared)
     }
@@ -277,15 +282,18 @@ impl FileEntry {
     /// What conditional requests are compared with.
     pub(crate) fn validators(&self) -> Validators<'_> {
         Validators {
-            etag: self.head.value_at(self.cuts.etag),
+            etag: self.head.since(self.cuts.etag).value(Name::ETag).unwrap_or_default(),
             last_modified: modified_seconds(&self.stamp),
         }
     }
 
-    /// What the entity tag ends with.
+    /// What the entity tag ends with, where the body is not the file itself.
     fn tag(&self) -> &str {
         let etag = std::str::from_utf8(self.validators().etag).unwrap_or_default();
-        etag.trim_matches('"').splitn(4, '-').nth(3).unwrap_or_default()
+        match self.coding_field(Name::ContentEncoding) {
+            b"" => "",
+            _ => etag.trim_matches('"').rsplit('-').next().unwrap_or_default(),
+        }
     }
 }
 
@@ -336,21 +344,21 @@ fn add_head(says: &Head<'_>, stamp: &Stamp, len: Option<u64>, fields: &mut Field
     let shared = fields.end();
     fields.append(says.shared);
     let etag = fields.end();
-    // Strong, and never by hashing the file: the same inode, length and times mean the same bytes
-    // (RFC 9110, section 8.8.3), in the same coding.
-    let dash = if says.tag.is_empty() { "" } else { "-" };
-    let Stamp { inode, size, .. } = stamp;
-    let times = times_of(stamp);
-    let tag = format_args!("\"{inode:x}-{size:x}-{times:x}{dash}{}\"", says.tag);
-    fields.add_shown(Name::ETag, tag);
+    if says.etag != EtagRule::Off {
+        let marks = match says.etag {
+            EtagRule::SizeTime => [says.language, newer_image(says.media_type), says.tag],
+            _ => ["", "", says.tag],
+        };
+        fields.add_shown(Name::ETag, Etag { rule: says.etag, stamp, marks });
+    }
     fields.add(Name::LastModified, format_date(modified_seconds(stamp)));
     Cuts { coding, length, shared, etag }
 }
 
-/// Both times of a file as one word. Builds give files the same time of modification again and
-/// again, and the kernel a number of an inode; some file systems know no time of change.
-fn times_of(stamp: &Stamp) -> u64 {
-    (stamp.modified_ns as u64) ^ (stamp.changed_ns as u64).rotate_left(32)
+/// The format of an image that may answer for one of another format.
+fn newer_image(media_type: &str) -> &str {
+    let format = media_type.strip_prefix("image/");
+    format.filter(|format| matches!(*format, "avif" | "webp")).unwrap_or_default()
 }
 
 /// Whole seconds, rounded down; a time before 1970 counts as 1970.
@@ -380,20 +388,21 @@ mod tests {
         let content = Content::Memory(Bytes::from_static(b"hello"));
         let entry = FileEntry::new(Scope::NONE, b"a", stamp(), &Head::of("text/plain"), content);
         let expected = "Content-Type: text/plain\r\nContent-Length: 5\r\nAccept-Ranges: bytes\r\n\
-             ETag: \"abc-5-ae1b981bc490a01\"\r\n\
+             ETag: \"5-ae1b981bc490a01\"\r\n\
              Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
         assert_eq!(std::str::from_utf8(entry.head().h1()).unwrap(), expected);
-        assert_eq!(entry.validators().etag, b"\"abc-5-ae1b981bc490a01\"");
+        assert_eq!(entry.validators().etag, b"\"5-ae1b981bc490a01\"");
         assert_eq!(entry.validators().last_modified, 784_111_777);
         assert_eq!((entry.media_type(), entry.coding_fields().h1()), ("text/plain", &b""[..]));
         check_again(&entry);
     }
 
     #[test]
-    fn a_file_that_was_written_again_with_its_old_time_has_another_tag() {
+    fn a_file_that_was_written_again_with_its_old_time_has_another_tag_of_its_inode() {
         let entry = |stamp| {
             let content = Content::Memory(Bytes::from_static(b"hello"));
-            FileEntry::new(Scope::NONE, b"a", stamp, &Head::of("text/plain"), content)
+            let says = Head { etag: EtagRule::Inode, ..Head::of("text/plain") };
+            FileEntry::new(Scope::NONE, b"a", stamp, &says, content)
         };
         let (before, after) = (stamp(), Stamp { changed_ns: 1, ..stamp() });
         assert_ne!(entry(before).validators().etag, entry(after).validators().etag);
@@ -405,7 +414,8 @@ mod tests {
         let says = Head {
             media_type: "text/plain",
             coding: "br",
-            tag: "br-5",
+            etag: EtagRule::SizeTime,
+            tag: "br5",
             language: "de",
             shared: FieldLines::of_h1(b"Vary: Accept-Encoding\r\n"),
             streams: false,
@@ -413,10 +423,10 @@ mod tests {
         let entry = FileEntry::new(Scope::NONE, b"a", stamp(), &says, content);
         let expected = "Content-Type: text/plain\r\nContent-Encoding: br\r\n\
              Content-Language: de\r\nContent-Length: 2\r\n\
-             Vary: Accept-Encoding\r\nETag: \"abc-5-ae1b981bc490a01-br-5\"\r\n\
+             Vary: Accept-Encoding\r\nETag: \"5-ae1b981bc490a01-de-br5\"\r\n\
              Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
         assert_eq!(std::str::from_utf8(entry.head().h1()).unwrap(), expected);
-        assert_eq!(entry.validators().etag, b"\"abc-5-ae1b981bc490a01-br-5\"");
+        assert_eq!(entry.validators().etag, b"\"5-ae1b981bc490a01-de-br5\"");
         assert!(entry.shared_fields().h1().starts_with(b"Vary: Accept-Encoding\r\nETag: "));
         assert!(entry.shared_fields().h1().ends_with(b" GMT\r\n"));
         assert_eq!(entry.coding_fields().h1(), b"Content-Encoding: br\r\nContent-Language: de\r\n");
@@ -429,7 +439,7 @@ mod tests {
         let says = Head { coding: "br", tag: "br5", streams: true, ..Head::of("text/plain") };
         let entry = FileEntry::new(Scope::NONE, b"a", stamp(), &says, content());
         let expected = "Content-Type: text/plain\r\nContent-Encoding: br\r\n\
-             ETag: \"abc-5-ae1b981bc490a01-br5\"\r\n\
+             ETag: \"5-ae1b981bc490a01-br5\"\r\n\
              Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
         assert_eq!(std::str::from_utf8(entry.head().h1()).unwrap(), expected);
         assert_eq!(entry.coded_on_the_way(), Some(crate::filter::coding("br")));
@@ -444,7 +454,37 @@ mod tests {
         assert_eq!(entry.coded_on_the_way(), None);
     }
 
-    /// Built anew, or out of a table, it is the same.
+    #[test]
+    fn a_head_is_made_again_with_the_same_tag_whatever_the_rule() {
+        let old = Stamp { modified_ns: 5, size: 0xabc, changed_ns: 5, ..stamp() };
+        for stamp in [stamp(), old] {
+            for (rule, expected) in
+                [(EtagRule::SizeTime, 1), (EtagRule::Inode, 2), (EtagRule::Off, 0)]
+            {
+                let content = || Content::Memory(Bytes::from_static(b"hello"));
+                let says =
+                    Head { etag: rule.of(&stamp, false), language: "de", ..Head::of("image/webp") };
+                let plain = FileEntry::new(Scope::NONE, b"a", stamp, &says, content());
+                check_again(&plain);
+                let etag = String::from_utf8_lossy(plain.validators().etag).into_owned();
+                let is_marked = etag.ends_with("-de-webp\"");
+                let dashes = etag.matches('-').count() - if is_marked { 2 } else { 0 };
+                let fixed = stamp.modified_ns == 5 && rule == EtagRule::SizeTime;
+                assert_eq!(dashes, if fixed { 2 } else { expected }, "{etag}");
+                let coded = Head { coding: "br", tag: "br5", streams: true, ..says };
+                let coded = FileEntry::new(Scope::NONE, b"a", stamp, &coded, content());
+                check_again(&coded);
+                let mut fields = Fields::default();
+                coded.add_plain_fields(&mut fields);
+                assert_eq!(fields.lines().h1(), plain.head().h1());
+                assert_eq!(etag.is_empty(), rule == EtagRule::Off);
+                let told = plain.validators().last_modified;
+                assert_eq!(told, modified_seconds(&stamp));
+            }
+        }
+    }
+
+    /// Made again, or out of a table, it is the same.
     fn check_again(entry: &FileEntry) {
         let mut again = Fields::default();
         entry.add_fields(&mut again);

@@ -23,7 +23,7 @@ use crate::caches::Target;
 use crate::compress::{CodingPolicy, CompressCounts, Load, Overloaded};
 use crate::configure::Configure;
 use crate::counts::CacheCounts;
-use crate::entry::{Content, File, FileEntry, Head};
+use crate::entry::{Content, File, FileEntry};
 use crate::filter::FilterKind;
 use crate::held::HeldCaches;
 use crate::hosts::{Hosts, LastHost};
@@ -31,7 +31,7 @@ use crate::mime::Types;
 use crate::modules::{Modules, Mounted};
 use crate::pages;
 use crate::path::Mapped;
-use crate::plan::{Found, Job, Origin, Outcome, Plan, Served};
+use crate::plan::{Found, Job, Origin, Outcome, Plan};
 use crate::routes::{self, ErrorPages, Route, SiteRoutes, or_before};
 use crate::secrets::{Secret, Secrets};
 use crate::settings::SiteSettings;
@@ -60,6 +60,7 @@ mod redirects;
 mod refusals;
 mod responder;
 mod running;
+mod says;
 mod sent_files;
 mod shown;
 mod transport;
@@ -80,6 +81,7 @@ use urls::{Asker, Verdict, carried, takes_path};
 /// Marks in the key of a file's entry, which are no numbers of rules.
 const DEPENDS_ON_LANGUAGE: u16 = u16::MAX;
 const DEPENDS_ON_IMAGE: u16 = u16::MAX - 1;
+const YOUNG: u16 = u16::MAX - 2;
 
 /// An answer of a site.
 pub type Answer<'a> = flyball_http::Answer<'a, File>;
@@ -517,8 +519,11 @@ impl Service {
     }
 
     /// Which of the answers of a file this request gets.
-    fn variant(&self, site: usize, request: &Request<'_>, found: &Found) -> Variant {
-        let mut rules = self.sites.sites[site].routes.rules(request).numbers();
+    fn variant(&self, site: usize, request: &Request<'_>, found: &Found, now: &Now) -> Variant {
+        let served = &self.sites.sites[site];
+        let mut rules = served.routes.rules(request).numbers();
+        // Its tag is another one when it is looked at again.
+        rules.extend(served.finds_young(found, now).then_some(YOUNG));
         rules.extend(found.depends.language.then_some(DEPENDS_ON_LANGUAGE));
         rules.extend(found.depends.image.then_some(DEPENDS_ON_IMAGE));
         let coding = found.served.coding().map_or(0, Coding::number);
@@ -625,9 +630,9 @@ impl Service {
     /// A file's content is there: build its head, keep both if there is room, and answer.
     fn brought_in(&mut self, job: &Job, found: &Found, content: Content, now: &Now) -> Lookup<'_> {
         let (site, request) = (job.site, job.request.request());
-        let variant = self.variant(site, &request, found);
+        let variant = self.variant(site, &request, found, now);
         let (scope, name) = (variant.scope(site), variant.name(&found.name));
-        let says = self.sites.sites[site].says(&request, found);
+        let says = self.sites.sites[site].says(&request, found, now);
         let objects = match found.plain_body(&content) {
             Some(body) if job.origin == Origin::Path => {
                 self.objects_of(&request, &says.media_type, body)
@@ -695,40 +700,6 @@ impl Site {
         }
     }
 
-    /// The media type of a file and its language, whose extension comes behind the one of its type.
-    fn kind_of(&self, found: &Found) -> (String, &str) {
-        let name = file_name(&found.name);
-        let language = routes::language_in(self.routes.languages(), name).unwrap_or_default();
-        let plain = match language {
-            "" => name,
-            tag => &name[..name.len() - tag.len() - 1],
-        };
-        (self.types.of(plain).into_owned(), language)
-    }
-
-    /// What a file's head says of it.
-    fn says(&self, request: &Request<'_>, found: &Found) -> Says {
-        let (media_type, language) = self.kind_of(found);
-        let mut shared = Fields::default();
-        let on = [
-            (found.depends.image, "Accept"),
-            (self.varies(found, &media_type), "Accept-Encoding"),
-            (found.depends.language, "Accept-Language"),
-        ];
-        let on: Vec<&str> = on.iter().filter(|(depends, _)| *depends).map(|(_, n)| *n).collect();
-        if !on.is_empty() {
-            shared.add(Name::Vary, on.join(", "));
-        }
-        let way = self.settings.routes.cache_control;
-        if let Some(value) = routes::cache_control(way, &media_type) {
-            shared.add(Name::CacheControl, value);
-        }
-        self.amend(request, &media_type, false, &mut shared);
-        let (coding, tag) = self.coding_of(found);
-        let streams = matches!(found.served, Served::OnTheWay(_));
-        Says { media_type, coding, tag, language: language.to_owned(), shared, streams }
-    }
-
     /// Changes fields by the rules for the path of a request.
     fn amend(&self, request: &Request<'_>, media_type: &str, error: bool, fields: &mut Fields) {
         let rules = self.routes.rules(request);
@@ -757,36 +728,9 @@ impl Site {
     }
 }
 
-/// What a file's head says of it.
-struct Says {
-    media_type: String,
-    coding: &'static str,
-    tag: String,
-    language: String,
-    shared: Fields,
-    streams: bool,
-}
-
-impl Says {
-    fn head(&self) -> Head<'_> {
-        Head {
-            media_type: &self.media_type,
-            coding: self.coding,
-            tag: &self.tag,
-            language: &self.language,
-            shared: self.shared.lines(),
-            streams: self.streams,
-        }
-    }
-}
-
 fn page_body(request: &Request<'_>, page: Bytes) -> Body<'static> {
     match request.method() {
         Method::Head => Body::Empty,
         _ => Body::Bytes(page),
     }
-}
-
-fn file_name(path: &[u8]) -> &[u8] {
-    path.rsplit(|&b| b == b'/').next().unwrap_or(path)
 }

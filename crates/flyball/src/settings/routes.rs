@@ -5,12 +5,15 @@ use flyball_site::routes::{
     AliasSettings, CacheControl, HeaderSettings, LANGUAGES_MAX, RedirectSettings, ReturnSettings,
     RewriteSettings,
 };
-use flyball_site::{SiteSettings, routes};
+use flyball_site::{EtagRule, SiteSettings, routes};
 
 use super::access::is_path;
 use super::kind::Kind;
 use super::table::{Setting, Table, Task, Word};
 use super::text::{is_file_name, is_token, is_url_path};
+
+/// What any `max-ranges` can allow.
+const RANGES_CAP: u64 = 4_096;
 
 /// What a pattern of paths looks like.
 pub(super) const PATTERN: &str = r"a path such as /old, /old/* or ~^/old/(\d+)$";
@@ -92,10 +95,10 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
             names: &[
                 Word {
                     name: "revalidate",
-                    set: |s| s.routes.cache_control = CacheControl::Revalidate,
+                    set: |s| s.routes.files.cache_control = CacheControl::Revalidate,
                 },
-                Word { name: "auto", set: |s| s.routes.cache_control = CacheControl::Auto },
-                Word { name: "off", set: |s| s.routes.cache_control = CacheControl::Off },
+                Word { name: "auto", set: |s| s.routes.files.cache_control = CacheControl::Auto },
+                Word { name: "off", set: |s| s.routes.files.cache_control = CacheControl::Off },
             ],
         },
         default: Some("revalidate"),
@@ -108,6 +111,46 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
                overrides all that: use one to make a directory `immutable` whose names change with \
                their contents.",
         source: "RFC 9111 section 5.2.2",
+        ..Setting::ROW
+    },
+    Setting {
+        key: "etag",
+        task: Task::Routes,
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "size-time", set: |s| s.routes.files.etag = EtagRule::SizeTime },
+                Word { name: "inode", set: |s| s.routes.files.etag = EtagRule::Inode },
+                Word { name: "off", set: |s| s.routes.files.etag = EtagRule::Off },
+            ],
+        },
+        default: Some("size-time"),
+        doc: "What the `ETag` of a file is made of",
+        more: "With `size-time`, the size and the time of the last modification in nanoseconds: \
+               servers whose files were copied with their times (`rsync -t`, `cp -p`) give the \
+               same tag, so that a client may go on with a download at another of them. A file \
+               whose time is before 1981, as packers set it, or less than two seconds ago, has the \
+               tag of `inode`. With `inode`, it is the inode, the size and the times of \
+               modification and change: each copy has another one, and so has a file that was \
+               written again and given its old time. With `off`, there is none, and conditions are \
+               by date.",
+        source: "RFC 9110 section 8.8.3",
+        ..Setting::ROW
+    },
+    Setting {
+        key: "max-ranges",
+        task: Task::Routes,
+        kind: Kind::Integer {
+            least: 1,
+            most: RANGES_CAP,
+            set: |s, n| s.routes.files.ranges_max = n as usize,
+        },
+        default: Some("256"),
+        doc: "Most ranges of one request; of more, all are ignored",
+        more: "Then the whole file is sent. A client that updates a file by its changed blocks \
+               (zsync), or reads an archive by pieces, asks for many at once. Each range takes \
+               about 400 bytes of memory until it is sent, so that an answer takes 100 KiB at most \
+               by default. However many there are, they have to fit into `limit.head`.",
+        source: "RFC 9110 section 14.2",
         ..Setting::ROW
     },
     Setting {

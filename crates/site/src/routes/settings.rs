@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+use flyball_http::range::RANGES_MAX;
+
+use crate::etag::EtagRule;
+
 /// The routes of one site, as they were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteSettings {
@@ -31,8 +35,19 @@ pub struct RouteSettings {
     pub user_table: PathBuf,
     /// Least number of a user that has such a directory.
     pub user_id_min: u32,
+    /// How files answer.
+    pub files: FileSettings,
+}
+
+/// How files answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSettings {
     /// What answers say of how long they may be kept.
     pub cache_control: CacheControl,
+    /// What entity tags are made of.
+    pub etag: EtagRule,
+    /// Most ranges of one request; where there are more, all are ignored.
+    pub ranges_max: usize,
 }
 
 /// What answers say of how long they may be kept, where no rule does.
@@ -120,8 +135,15 @@ impl Default for RouteSettings {
             user_directories: None,
             user_table: PathBuf::from("/etc/passwd"),
             user_id_min: 1_000,
-            cache_control: CacheControl::default(),
+            files: FileSettings::default(),
         }
+    }
+}
+
+impl Default for FileSettings {
+    fn default() -> FileSettings {
+        let (cache_control, etag) = (CacheControl::default(), EtagRule::default());
+        FileSettings { cache_control, etag, ranges_max: RANGES_MAX }
     }
 }
 

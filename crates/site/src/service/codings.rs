@@ -73,7 +73,7 @@ impl Service {
         if self.is_secret(job.site, &found) {
             return self.missing(&job, Status::NOT_FOUND, now);
         }
-        let variant = self.variant(job.site, &job.request.request(), &found);
+        let variant = self.variant(job.site, &job.request.request(), &found, now);
         let name = variant.name(&found.name);
         if let Some(file) = self.caches.file(variant.scope(job.site), &name, &found.stamp) {
             self.remember(&job, Target::File(file), now);
@@ -124,7 +124,8 @@ impl Service {
         if !self.codes(job.site, &found, coding, Way::AtOnce) {
             return self.represent(job, found.plain(), now);
         }
-        let plain = Variant { coding: 0, ..self.variant(job.site, &job.request.request(), &found) };
+        let variant = self.variant(job.site, &job.request.request(), &found, now);
+        let plain = Variant { coding: 0, ..variant };
         let held = self.caches.file(plain.scope(job.site), &plain.name(&found.name), &found.stamp);
         let entry = held.and_then(|place| self.caches.entry(place));
         if let Some(Content::Memory(body)) = entry.map(|entry| &entry.content) {
@@ -315,6 +316,45 @@ mod tests {
             other => panic!("{other:?}"),
         };
         go_on(service, plan)
+    }
+
+    #[test]
+    fn a_young_file_has_another_tag_once_it_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("page.txt");
+        std::fs::write(&path, "short").unwrap();
+        let site = SiteSettings { root: Some(dir.path().to_owned()), ..SiteSettings::default() };
+        let sites = Sites::open(&[site], &flyball_sys::sandbox::Rights::OWN).unwrap();
+        let mut service = Service::new(Arc::new(sites), CacheSettings::default());
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let modified_ms = flyball_sys::clock::unix_ms() + 60_000;
+        let modified = std::time::Duration::from_millis(modified_ms);
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH + modified).unwrap();
+        let mut tag = |ms: u64, unix_ms: u64| {
+            let now = Now::new(ms, unix_ms);
+            let mut head = Head::default();
+            scan::parse_head(REQUEST, &Limits::default(), &mut head).unwrap();
+            let mut lookup = service.lookup(head.request(REQUEST), &now);
+            loop {
+                let mut plan = match lookup {
+                    Lookup::Answer(answer) => {
+                        let etag = answer.fields.lines().value(flyball_http::Name::ETag).unwrap();
+                        return String::from_utf8(etag.to_vec()).unwrap();
+                    }
+                    Lookup::Wait(plan) => plan,
+                    other => panic!("{other:?}"),
+                };
+                plan.run();
+                lookup = service.resume(*plan, &now);
+            }
+        };
+        let young = [0, 1_999].map(|age| tag(age, modified_ms + age));
+        let later = [2_999, 3_000, 9_000].map(|age| tag(age, modified_ms + age));
+        assert_eq!(young[0], young[1]);
+        assert_eq!(young[0].matches('-').count(), 2, "{}", young[0]);
+        for tag in &later {
+            assert_eq!(*tag, format!("\"5-{:x}\"", u128::from(modified_ms) * 1_000_000));
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(super) fn conditional_answer(
             if !conditional::range_applies(request, &validators, now.unix()) {
                 return None;
             }
-            match range::requested(request, entry.len()) {
+            match range::requested(request, entry.len(), served.settings.routes.files.ranges_max) {
                 Ranges::Whole => return None,
                 Ranges::Unsatisfiable => unsatisfiable(entry, served, request, fields),
                 Ranges::Parts(parts) => partial(entry, media_type, &parts, fields, now),

@@ -16,10 +16,10 @@ use flyball_arch::{
 };
 use flyball_http::{HeadStyle, Limits};
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
-use flyball_site::routes::{CacheControl, RouteSettings};
+use flyball_site::routes::{CacheControl, FileSettings, RouteSettings};
 use flyball_site::{
-    CachePolicy, CacheSettings, CertificateSource, ClientFiles, CompressSettings, FILTERS, Hints,
-    SiteSettings, Symlinks,
+    CachePolicy, CacheSettings, CertificateSource, ClientFiles, CompressSettings, EtagRule,
+    FILTERS, Hints, SiteSettings, Symlinks,
 };
 use flyball_sys::lock::Way;
 use flyball_sys::net::Endpoint;
@@ -306,7 +306,11 @@ fn different_routes() -> RouteSettings {
         user_directories: Some("other".into()),
         user_table: "other".into(),
         user_id_min: 3,
-        cache_control: CacheControl::Off,
+        files: FileSettings {
+            cache_control: CacheControl::Off,
+            etag: EtagRule::Off,
+            ranges_max: 3,
+        },
     }
 }
 
