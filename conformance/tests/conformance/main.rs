@@ -174,6 +174,7 @@ for_each_architecture! {
             a_body_that_nobody_wants_is_drained,
             a_body_that_is_too_long_to_drain_costs_the_connection,
             a_client_that_first_sends_a_body_that_nobody_wants_gets_the_whole_answer,
+            a_client_that_sends_all_before_it_reads_sees_why_it_is_refused,
             an_upload_that_breaks_off_is_forgotten,
             many_uploads_at_once_are_kept_apart,
         ],

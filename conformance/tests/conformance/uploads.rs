@@ -219,8 +219,7 @@ pub(crate) fn a_body_that_is_too_long_to_drain_costs_the_connection(mount: &Moun
 pub(crate) fn a_client_that_first_sends_a_body_that_nobody_wants_gets_the_whole_answer(
     mount: &Mount,
 ) {
-    let server = mount.start("limit.linger = \"64MiB\"\n");
-    let mut client = server.connect_narrow(NARROW_BYTES);
+    let mut client = mount.server().connect_narrow(NARROW_BYTES);
     let length = format!("Content-Length: {}", 2 * LARGE_BYTES);
     client.send(with_body("GET", "/large.bin", &[&length], ""));
     // More than sockets hold.
@@ -231,6 +230,25 @@ pub(crate) fn a_client_that_first_sends_a_body_that_nobody_wants_gets_the_whole_
     assert_eq!((answer.status(), answer.field("Connection")), (200, Some("close")));
     large_at(0, &answer.body);
     client.expect_closed();
+}
+
+/// The answer is there after a head, and is read when 20 MB were sent.
+pub(crate) fn a_client_that_sends_all_before_it_reads_sees_why_it_is_refused(mount: &Mount) {
+    const SENT_BYTES: usize = 20_000_000;
+    let server = mount.start("limit.body = \"1MiB\"\n");
+    for (path, fields, line) in [
+        ("/digest", format!("Content-Length: {SENT_BYTES}"), "HTTP/1.1 413 Content Too Large"),
+        ("/hello.txt", "Content-Length: 1000000".into(), "HTTP/1.1 405 Method Not Allowed"),
+        ("/digest", "Content-Length: x".into(), "HTTP/1.1 400 Bad Request"),
+    ] {
+        let mut client = server.connect();
+        client.send(with_body("POST", path, &[&fields], ""));
+        for start in (0..SENT_BYTES).step_by(LARGE_BYTES) {
+            client.send(&large()[..LARGE_BYTES.min(SENT_BYTES - start)]);
+        }
+        assert_eq!(client.response().line, line);
+        client.expect_closed();
+    }
 }
 
 pub(crate) fn an_upload_that_breaks_off_is_forgotten(mount: &Mount) {

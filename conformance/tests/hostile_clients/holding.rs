@@ -21,12 +21,13 @@ const PLACES: usize = 64;
 const FEW_PLACES: usize = 4;
 
 /// How many attackers hold their places in each way.
-const HOLDERS: [(Hold, usize); 5] = [
+const HOLDERS: [(Hold, usize); 6] = [
     (Hold::Silent, 12),
-    (Hold::Head, 28),
+    (Hold::Head, 20),
     (Hold::Body, 8),
     (Hold::Reading, 8),
     (Hold::ZeroWindow, 8),
+    (Hold::Refused, 8),
 ];
 
 /// The most that a place which is held may cost, in bytes: the input of a head, the output queue,
@@ -100,6 +101,8 @@ enum Hold {
     Reading,
     /// Reads nothing of it.
     ZeroWindow,
+    /// Is refused, and goes on sending.
+    Refused,
 }
 
 impl Hold {
@@ -114,6 +117,7 @@ impl Hold {
             Hold::Head => "GET / HTTP/1.1\r\nHost: a\r\nX: ".into(),
             Hold::Body => format!("{post}{}", "x".repeat(8_000)),
             Hold::Reading | Hold::ZeroWindow => get("/large.bin"),
+            Hold::Refused => "GET / HTTP/1.1\r\n\r\n".into(),
         };
         client.try_send(begin);
         client
@@ -122,7 +126,7 @@ impl Hold {
     /// One more byte, or a look; false when the server has ended it.
     fn drip(self, client: &mut Client) -> bool {
         match self {
-            Hold::Head => client.try_send("x"),
+            Hold::Head | Hold::Refused => client.try_send("x"),
             Hold::Body => client.try_send("x".repeat(64)),
             Hold::Silent => !client.arrived(),
             // Who reads nothing does not see the end of a connection, but that nobody takes what

@@ -11,7 +11,7 @@ use flyball_sys::shared::SharedCounters;
 use crate::settings::AcceptLimit;
 
 /// How many limits change in place.
-const LIMITS: usize = 9;
+const LIMITS: usize = 10;
 
 /// They themselves.
 fn words(limits: &mut Limits) -> [&mut u64; LIMITS] {
@@ -23,6 +23,7 @@ fn words(limits: &mut Limits) -> [&mut u64; LIMITS] {
         &mut l.answer_ms,
         &mut l.send_ms,
         &mut l.linger_ms,
+        &mut l.linger_ms_max,
         &mut l.rate_window_ms,
         &mut l.body_rate_min,
         &mut l.send_rate_min,

@@ -41,6 +41,8 @@ impl Yields {
         let found = [
             (Holds::Stalled, quiet(connection.stalled_since())),
             (Holds::Kept, quiet(connection.idle_since())),
+            // What it sends is thrown away.
+            (Holds::Kept, connection.lingers_since()),
             (Holds::Lags, connection.lags_since()),
         ];
         let (holds, since_ms) = found.into_iter().find_map(|(of, at)| Some((of, at?)))?;

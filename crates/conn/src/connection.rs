@@ -153,10 +153,14 @@ impl Connection {
         self.conn.deadline().min(responder)
     }
 
-    /// Since when it waits for a request, or for its client to close it, in monotonic milliseconds,
-    /// if it does.
+    /// Since when it waits for a request, in monotonic milliseconds, if it does.
     pub fn idle_since(&self) -> Option<u64> {
         self.conn.idle_since().filter(|_| !self.has_output())
+    }
+
+    /// Since when it waits for its client to close it, whatever that still sends, if it does.
+    pub fn lingers_since(&self) -> Option<u64> {
+        self.conn.lingers_since()
     }
 
     /// Since when it waits for the rest of a head, or for the first byte, if it does.

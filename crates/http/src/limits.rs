@@ -30,8 +30,10 @@ pub struct Limits {
     pub answer_ms: u64,
     /// Time in which a client takes nothing of an answer before it is given up, in milliseconds.
     pub send_ms: u64,
-    /// Time spent waiting for the client to read a last answer, in milliseconds.
+    /// Time in which nothing comes of a client that may still read a last answer, in milliseconds.
     pub linger_ms: u64,
+    /// Time for that in all, while the client sends, in milliseconds.
+    pub linger_ms_max: u64,
     /// Length of the windows over which the minimum data rates hold, in milliseconds.
     pub rate_window_ms: u64,
     /// Least bytes of request body per second, averaged over a window.
@@ -84,7 +86,7 @@ impl Default for Limits {
             fields_max: 100,
             body_bytes_max: 64 * 1024 * 1024,
             drain_bytes_max: 64 * 1024,
-            linger_bytes_max: 1024 * 1024,
+            linger_bytes_max: 64 * 1024 * 1024,
             pipeline_max: 32,
             handshake_ms: 10_000,
             head_ms: 10_000,
@@ -92,6 +94,7 @@ impl Default for Limits {
             answer_ms: 60_000,
             send_ms: 60_000,
             linger_ms: 2_000,
+            linger_ms_max: 30_000,
             rate_window_ms: 10_000,
             body_rate_min: 512,
             send_rate_min: 512,

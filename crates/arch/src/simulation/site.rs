@@ -112,6 +112,7 @@ pub(super) fn settings(random: &mut Random, events: Events, fair: bool) -> Setti
             &mut limits.answer_ms,
             &mut limits.send_ms,
             &mut limits.linger_ms,
+            &mut limits.linger_ms_max,
             &mut limits.rate_window_ms,
         ] {
             *ms *= PATIENCE;

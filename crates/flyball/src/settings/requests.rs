@@ -150,9 +150,11 @@ pub(super) const ROWS: &[Setting] = &[
             most: BODY_BYTES_MAX,
             set: |s, n| s.limits.linger_bytes_max = n,
         },
-        default: Some("1MiB"),
+        default: Some("64MiB"),
         doc: "Most bytes that are discarded while the client reads a refusal",
-        more: "It holds per connection.",
+        more: "It holds per connection. Many clients send a whole upload before they read: one \
+               that is reset meanwhile never sees why it was refused. `timeout.linger-most` bounds \
+               the time. The bytes are read and forgotten; they take no memory.",
         source: "RFC 9112 section 9.6",
         ..Setting::ROW
     },
@@ -325,8 +327,27 @@ pub(super) const ROWS: &[Setting] = &[
         default: Some("2s"),
         doc: "Time spent waiting for the client to read a last answer",
         more: "Per connection. After a refusal, and where a connection ends in order while its \
-               socket still holds some of an answer.",
+               socket still holds some of an answer. It begins again with each byte that the \
+               client sends.",
         source: "RFC 9112 section 9.6",
+        changes: Changes::InPlace,
+        ..Setting::ROW
+    },
+    Setting {
+        key: "timeout.linger-most",
+        task: Task::Limits,
+        kind: Kind::Duration {
+            least_ms: 0,
+            most_ms: TIME_MS_MAX,
+            set: |s, ms| s.limits.linger_ms_max = ms,
+        },
+        default: Some("30s"),
+        doc: "The same in all, while the client goes on sending",
+        more: "Per connection, from when the answer was sent. A client that sends 20 MB needs 16 s \
+               at 10 Mbit/s. With `close.idle-when-full`, such a connection gives its place to \
+               another after a second where all are taken, and so does a process of `mp`. At least \
+               `timeout.linger` holds.",
+        source: "RFC 9112 section 9.6, lingering_time of nginx",
         changes: Changes::InPlace,
         ..Setting::ROW
     },

@@ -216,7 +216,7 @@ impl Conn {
             }
             State::Streaming | State::Exchanging => self.since_ms + limits.answer_ms,
             State::Closing | State::Parting | State::Closed => u64::MAX,
-            State::Lingering => self.since_ms + limits.linger_ms,
+            State::Lingering => self.lingers_until(),
             State::Breaking => self.since_ms,
         };
         if self.output.pending { phase.min(self.output.taking.judged_at()) } else { phase }
@@ -342,6 +342,7 @@ impl Conn {
 
     fn recv_lingering(&mut self, input: &[u8], now: &Now) -> usize {
         self.message.drained_bytes += input.len() as u64;
+        self.goes_on_lingering(now);
         if self.message.drained_bytes > self.limits.linger_bytes_max {
             self.go(Event::Overrun);
             self.wait_for_reset(now);
@@ -625,6 +626,7 @@ impl Conn {
         self.ending.shut = true;
         self.since_ms = now.ms();
         self.message.drained_bytes = 0;
+        self.goes_on_lingering(now);
     }
 
     /// Tells the machine what time it is; nothing happens before the deadline. `in_socket` is how
@@ -722,6 +724,7 @@ impl Conn {
                 self.since_ms = now.ms();
                 self.message.stream.open_ended = false;
                 self.go(Event::Drained);
+                self.goes_on_lingering(now);
             }
             _ => {}
         }

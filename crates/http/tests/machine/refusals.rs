@@ -293,7 +293,14 @@ fn after_a_refusal_the_client_gets_time_to_read_it() {
     let closed = Some(CloseReason::Refused);
     assert_eq!(play(&[send(bad), send("x"), Act::Finish]).closed, closed);
     assert_eq!(play(&[send(bad), Act::Wait(199)]).closed, None);
-    assert_eq!(play(&[send(bad), Act::Wait(199), send("x"), Act::Wait(1)]).closed, closed);
+    assert_eq!(play(&[send(bad), Act::Wait(200)]).closed, closed);
+    // Each byte gives it more time, and all of them together no more than so much.
+    let drips = |count: usize, rest: u64| {
+        let drip = (0..count).flat_map(|_| [Act::Wait(199), send("x")]);
+        play(&[send(bad)].into_iter().chain(drip).chain([Act::Wait(rest)]).collect::<Vec<_>>())
+    };
+    assert_eq!((drips(1, 199).closed, drips(1, 200).closed), (None, closed));
+    assert_eq!((drips(5, 4).closed, drips(5, 5).closed), (None, closed));
     let patient = Limits { linger_ms: 10_000, ..limits() };
     let flood = [send(bad), send([b'x'; 513]), Act::Wait(1)];
     assert_eq!(play_with(&patient, &flood).closed, closed);

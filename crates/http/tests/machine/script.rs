@@ -67,6 +67,7 @@ pub fn limits() -> Limits {
         idle_ms: 5_000,
         answer_ms: 3_000,
         linger_ms: 200,
+        linger_ms_max: 1_000,
         rate_window_ms: 1_000,
         body_rate_min: 8,
         send_rate_min: 100,

@@ -260,6 +260,7 @@ fn different_limits() -> Limits {
         idle_ms: 3,
         answer_ms: 3,
         linger_ms: 3,
+        linger_ms_max: 3,
         send_ms: 3,
         rate_window_ms: 3,
         body_rate_min: 3,

@@ -104,6 +104,18 @@ impl Conn {
         self.go(Event::Expire);
     }
 
+    /// The client was heard, or can begin to read what was sent last.
+    pub(super) fn goes_on_lingering(&mut self, now: &Now) {
+        self.incoming = Progress::start(now, self.limits.linger_ms, None);
+    }
+
+    /// When it has lingered long enough, in monotonic milliseconds: a while after the client was
+    /// heard last, and some time after it began, however much comes.
+    pub(super) fn lingers_until(&self) -> u64 {
+        let longest_ms = self.limits.linger_ms_max.max(self.limits.linger_ms);
+        self.incoming.window_end().min(self.since_ms + longest_ms)
+    }
+
     /// A reset is due, once the socket holds nothing.
     pub(super) fn wait_for_reset(&mut self, now: &Now) {
         self.begin_looks(now);

@@ -7,12 +7,16 @@ use crate::error::CloseReason;
 use crate::h1::state::State;
 
 impl Conn {
-    /// Since when it waits for a request of which nothing has come, or for the client to close it
-    /// after the last answer, in monotonic milliseconds, if that is what it does.
+    /// Since when it waits for a request of which nothing has come, in monotonic milliseconds, if
+    /// that is what it does.
     pub fn idle_since(&self) -> Option<u64> {
-        let waits = self.state == State::Idle && !self.output.pending;
-        let lingers = self.state == State::Lingering && self.ending.shut;
-        (waits || lingers).then_some(self.since_ms)
+        (self.state == State::Idle && !self.output.pending).then_some(self.since_ms)
+    }
+
+    /// Since when it waits for the client to close it after the last answer, in monotonic
+    /// milliseconds, if it does: what still comes is thrown away.
+    pub fn lingers_since(&self) -> Option<u64> {
+        (self.state == State::Lingering && self.ending.shut).then_some(self.since_ms)
     }
 
     /// Since when it waits for a head, in monotonic milliseconds, if it does and some of that head
