@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::fileset;
-use crate::options::{Asking, Http10, Load, Options};
+use crate::options::{Asking, Http10, Options};
 use crate::set_checks;
 use crate::target::Target;
 use crate::workload::{
@@ -37,7 +37,6 @@ pub(crate) fn source(
     target: &Target,
     catalog: &mut Catalog,
 ) -> Result<Source, String> {
-    without_effect(options)?;
     let message = |path: &str| message(options, path);
     let requests = options.requests_per_session();
     let think_ns = u64::try_from(options.think.as_nanos()).unwrap_or(u64::MAX);
@@ -93,35 +92,6 @@ pub(crate) fn source(
         Some(parameters) => with_off_periods(source, parameters, options.seed),
         None => source,
     })
-}
-
-/// Refuses what would change nothing: whoever asks for it expects something else.
-fn without_effect(options: &Options) -> Result<(), String> {
-    let has_lengths = match options.asking {
-        Asking::SessionLog(_) => true,
-        Asking::AccessLog(_) => {
-            options.client_gap.is_some() || matches!(options.load, Load::Replay(_))
-        }
-        _ => false,
-    };
-    let is_open = !matches!(options.load, Load::Connections(_));
-    if has_lengths && is_open && options.requests_per_connection.is_some() {
-        return Err("--requests-per-connection has no effect on sessions of a log, which have \
-                    lengths of their own: leave it out, or use --connections"
-            .into());
-    }
-    if options.http10 == Http10::Singles && !options.asking.has_sessions() {
-        return Err("--http1.0=singles is of sessions that have lengths and connections of their \
-                    own: use it with --mix, --fileset or --wsesslog"
-            .into());
-    }
-    let is_paused = options.surge.is_some() || matches!(options.asking, Asking::AccessLog(_));
-    if is_paused && options.behaviour.pipeline > 1 {
-        return Err("--pipeline has no effect on a --log or with --surge, where each request \
-                    follows the reply before it: leave it out"
-            .into());
-    }
-    Ok(())
 }
 
 fn message(options: &Options, path: &str) -> Message {

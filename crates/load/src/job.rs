@@ -109,7 +109,8 @@ impl Job {
                 .map(|client| Secure { client, resume: options.tls.resume }),
             timeouts: timeouts(options),
             requests_per_connection: requests_per_connection(options),
-            connection_per_session: options.asking.has_sessions() || options.client_gap.is_some(),
+            connection_per_session: has_sessions(options),
+            think: if has_sessions(options) { Duration::ZERO } else { options.think },
             deadline: options.deadline.unwrap_or(options.timeout),
             series: options.series,
             share,
@@ -225,6 +226,11 @@ fn mode(options: &Options, starts_ns: Option<Arc<[u64]>>) -> (Mode, &'static str
             (Mode::Open(Schedule::Replay(starts_ns)), "replay", format!("x{speed}"))
         }
     }
+}
+
+/// Whether sessions have lengths of their own, and with them think times.
+fn has_sessions(options: &Options) -> bool {
+    options.asking.has_sessions() || options.client_gap.is_some()
 }
 
 /// Requests after which a connection that is kept busy gives way to another.

@@ -1,5 +1,7 @@
 //! The command line of `flyball load`.
 
+mod holds;
+
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -127,7 +129,6 @@ fn amounts() -> Vec<Arg> {
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("x1")
-            .requires("log")
             .value_parser(ValueParser::new(speed)),
         text("arrivals", "HOW", "deterministic, poisson or uniform [default: deterministic]")
             .value_parser(ValueParser::new(|text: &str| text.parse::<Spread>())),
@@ -205,23 +206,20 @@ fn logs() -> Vec<Arg> {
         text("log", "FILE", "An access log, common, combined or of the World Cup 1998, in order")
             .value_parser(value_parser!(PathBuf))
             .conflicts_with_all(["list", "wsesslog"]),
-        duration("client-gap", "Make requests of one client of --log within this time a session")
-            .requires("log"),
-        bytes("data-set", "BYTES", "Cut the --log off where its files have so many bytes together")
-            .requires("log"),
+        duration("client-gap", "Make requests of one client of --log within this time a session"),
+        bytes("data-set", "BYTES", "Cut the --log off where its files have so many bytes together"),
         switch("safe", "Leave out requests of a --log that are not of a safe method: GET, HEAD")
             .long_help(
                 "Leave out requests of a --log that may change something: all whose method is not \
                  safe, as GET, HEAD, OPTIONS and TRACE are (RFC 9110, 9.2.1).",
-            )
-            .requires("log"),
+            ),
         text(
             "sizes-of",
             "DIR",
             "Count replies in classes by the sizes of files: what is served at /",
         )
         .value_parser(value_parser!(PathBuf))
-        .conflicts_with_all(["fileset", "mix"]),
+        .conflicts_with("fileset"),
         switch("strict", "A wrong line of a log, or what may run out, is an error before the run"),
     ]
 }
@@ -238,8 +236,7 @@ fn workloads() -> Vec<Arg> {
             )
             .value_parser(value_parser!(PathBuf)),
         text("mix", "KIND", "Files as often as this kind asks: of --fileset, or by their paths")
-            .value_parser(PossibleValuesParser::new(Kind::names()))
-            .conflicts_with_all(["list", "log", "wsesslog"]),
+            .value_parser(PossibleValuesParser::new(Kind::names())),
         text("directories", "N", "Directories of a --mix without --fileset")
             .value_parser(value_parser!(u64).range(1..))
             .requires("mix")
@@ -255,7 +252,6 @@ fn workloads() -> Vec<Arg> {
                  here by default), or full for all that SPECweb99 has. Their replies are checked \
                  by its rules, with --verify byte by byte.",
         )
-        .conflicts_with_all(["list", "log", "wsesslog"])
         .value_parser(ValueParser::new(|text: &str| text.parse::<DynamicOptions>())),
         text("dynamic-script", "PATH", "The path of --dynamic [default: /specweb99-dynamic]")
             .requires("dynamic")
@@ -274,7 +270,6 @@ fn workloads() -> Vec<Arg> {
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("")
-            .conflicts_with_all(["log", "wsesslog"])
             .value_parser(ValueParser::new(|text: &str| text.parse::<SurgeParameters>())),
     ]
 }
@@ -337,23 +332,21 @@ fn reports() -> Vec<Arg> {
             )
             .action(ArgAction::Append)
             .value_parser(ValueParser::new(|text: &str| text.parse::<Threshold>())),
-        switch("find-peak", "Raise the rate until the server is saturated, and three times beyond")
-            .conflicts_with_all(["connections", "replay-times", "csv", "hdr", "fail-if"]),
-        file("plot", "FILE.svg", "Draw what --find-peak found").requires("find-peak"),
+        switch("find-peak", "Raise the rate until the server is saturated, and three times beyond"),
+        file("plot", "FILE.svg", "Draw what --find-peak found"),
         text("agent", "ADDRESS", "Generate load for coordinators that connect to this address")
             .long_help(
                 "Generate load for coordinators that connect to this address, until it is \
                  stopped. Every client that can connect to it decides what it loads: give it an \
                  address that only the coordinator reaches.",
             )
-            .value_parser(value_parser!(SocketAddr))
-            .conflicts_with_all(["url", "agents"]),
+            .value_parser(value_parser!(SocketAddr)),
         text("agents", "A,B,...", "Let these agents generate the load, each its share")
             .action(ArgAction::Append)
             .value_delimiter(','),
         switch("quiet", "Show nothing while it runs"),
         switch("tui", "Show the run on a screen of its own, second by second")
-            .conflicts_with_all(["quiet", "find-peak", "agents"]),
+            .conflicts_with_all(["quiet", "agents"]),
         switch("series", "Count second by second, for a coordinator").hide(true),
     ]
 }
@@ -409,12 +402,13 @@ fn sources(text: &str) -> Result<Vec<IpAddr>, String> {
 /// # Errors
 /// When a file that it names cannot be read, or options exclude each other.
 pub(super) fn parsed(given: &ArgMatches) -> Result<Load, clap::Error> {
+    let wrong =
+        |why: String| clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{why}\n"));
+    holds::check(given).map_err(wrong)?;
     if let Some(address) = given.get_one::<SocketAddr>("agent") {
         return Ok(Load::Agent(*address));
     }
-    let mut options = options(given).map_err(|why| {
-        clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{why}\n"))
-    })?;
+    let mut options = options(given).map_err(wrong)?;
     let file = |id: &str| given.get_one::<PathBuf>(id).cloned();
     let (csv, hdr) = (file("csv"), file("hdr"));
     let by_second = ["json", "tui", "series"].into_iter().any(|id| given.get_flag(id));

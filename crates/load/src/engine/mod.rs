@@ -151,6 +151,8 @@ pub struct Plan {
     pub requests_per_connection: Option<u32>,
     /// Whether every session has a connection of its own, also where sessions follow each other.
     pub connection_per_session: bool,
+    /// What a client that is kept busy waits between two sessions, beside what is within them.
+    pub think: Duration,
     /// Latency up to which a reply is good.
     pub deadline: Duration,
     /// Whether it is counted second by second, too.

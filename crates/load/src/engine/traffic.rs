@@ -18,7 +18,7 @@ use flyball_sys::clock::monotonic_ns;
 /// hundred times a second by each connection, and no more.
 const PAUSE_NS: u64 = 10_000_000;
 
-/// Think times end at whole milliseconds, as timers do.
+/// Think times and pauses end at whole milliseconds, as timers do.
 const THINK_TICK_NS: u64 = 1_000_000;
 
 /// Most receives for one event, so that a fast sender does not keep the others waiting.
@@ -346,16 +346,13 @@ impl Generator<'_> {
 
     fn session_over(&mut self, slot: u32, now_ns: u64) {
         let goes_on = matches!(self.plan.mode, Mode::Closed(_)) && self.may_begin(now_ns);
-        let free_ns = self.line_free_ns(slot, now_ns);
+        let think_ns = u64::try_from(self.plan.think.as_nanos()).unwrap_or(u64::MAX);
+        let free_ns = self.line_free_ns(slot, now_ns).max(now_ns.saturating_add(think_ns));
         if goes_on && free_ns > now_ns {
             if self.plan.connection_per_session || self.table[slot as usize].closing {
                 self.disconnect(slot);
             }
-            let free_ns = free_ns.min(self.tally.window.to_ns);
-            let connection = &mut self.table[slot as usize];
-            connection.phase = Phase::Pausing;
-            connection.due_ns = free_ns;
-            self.set_timer(slot);
+            self.pause(slot, free_ns);
         } else if goes_on && self.next_session(slot, now_ns, now_ns) {
             if self.plan.connection_per_session {
                 self.disconnect(slot);
@@ -390,6 +387,15 @@ impl Generator<'_> {
             kind => kind,
         };
         self.fail(slot, kind, now_ns);
+    }
+
+    /// Lets the next session wait: until `free_ns`, or the end of the run if that is sooner.
+    fn pause(&mut self, slot: u32, free_ns: u64) {
+        let free_ns = free_ns.min(self.place.window.to_ns).next_multiple_of(THINK_TICK_NS);
+        let connection = &mut self.table[slot as usize];
+        connection.phase = Phase::Pausing;
+        connection.due_ns = free_ns;
+        self.set_timer(slot);
     }
 
     fn reconnect(&mut self, slot: u32, now_ns: u64) {
@@ -437,10 +443,7 @@ impl Generator<'_> {
         connection.waiting.clear();
         self.disconnect(slot);
         if matches!(self.plan.mode, Mode::Closed(_)) && self.may_begin(now_ns) {
-            let connection = &mut self.table[slot as usize];
-            connection.phase = Phase::Pausing;
-            connection.due_ns = now_ns + PAUSE_NS;
-            self.set_timer(slot);
+            self.pause(slot, now_ns + PAUSE_NS);
         } else {
             self.release(slot);
         }
@@ -493,7 +496,8 @@ impl Generator<'_> {
                 self.proceed(slot, now_ns);
             }
             Phase::Pausing => {
-                if self.may_begin(now_ns) && self.next_session(slot, now_ns, now_ns) {
+                let due_ns = connection.due_ns;
+                if self.may_begin(now_ns) && self.next_session(slot, due_ns, now_ns) {
                     self.proceed(slot, now_ns);
                 } else {
                     self.disconnect(slot);

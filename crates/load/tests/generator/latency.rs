@@ -148,6 +148,23 @@ fn think_times_are_no_latency() {
 }
 
 #[test]
+fn connections_that_are_kept_busy_think_between_replies_and_requests() {
+    for (pipeline, requests) in [(1, 6), (3, 18)] {
+        let address = server(|_, stream| answer_all(stream, OK));
+        let mut options = options(address, Load::Connections(2), 60_000);
+        options.behaviour.pipeline = pipeline;
+        options.requests = Some(requests);
+        options.think = Duration::from_millis(400);
+        let begin = Instant::now();
+        let tally = run(&options).tally;
+        assert_eq!((tally.connections, tally.replies), (2, requests), "{:?}", tally.errors);
+        // Three requests, or bursts of them, on each.
+        assert!(begin.elapsed() >= Duration::from_millis(800), "{:?}", begin.elapsed());
+        assert!(tally.latency.percentile_us(50.0) < 400_000.0, "a pause is no latency");
+    }
+}
+
+#[test]
 fn a_reply_takes_until_it_is_received_also_behind_others() {
     // Each fills what the client receives at once, so that it looks for more before it waits.
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 131000\r\nX: xxxxxxxxxxxxxxxxxxxxxxxx\r\n\r\n";
