@@ -32,6 +32,10 @@ impl Options {
             url: self.url.clone(),
             mode: mode.into(),
             load,
+            kept_connections: match self.load {
+                Load::Connections(count) | Load::Requests(_, count) => Some(count),
+                _ => None,
+            },
             arrivals: self.spread.name().into(),
             workload: String::new(),
             skipped_lines: 0,
@@ -214,13 +218,16 @@ fn duration(options: &Options, starts_ns: Option<&[u64]>) -> Result<Duration, St
 
 /// The mode, and what it and the load are called; a replay is of sessions at `starts_ns`.
 fn mode(options: &Options, starts_ns: Option<Arc<[u64]>>) -> (Mode, &'static str, String) {
-    let open = |profile: &Profile| {
-        Mode::Open(Schedule::Rate { profile: profile.clone(), spread: options.spread })
-    };
+    let schedule =
+        |profile: &Profile| Schedule::Rate { profile: profile.clone(), spread: options.spread };
+    let open = |profile: &Profile| Mode::Open(schedule(profile));
     match &options.load {
         Load::Rate(profile) => (open(profile), "open", profile.text().into()),
         Load::Sessions(profile) => (open(profile), "sessions", profile.text().into()),
         Load::Connections(count) => (Mode::Closed(*count), "closed", count.to_string()),
+        Load::Requests(profile, count) => {
+            (Mode::Kept(schedule(profile), *count), "kept", profile.text().into())
+        }
         Load::Replay(speed) => {
             let starts_ns = starts_ns.unwrap_or_else(|| Arc::new([]));
             (Mode::Open(Schedule::Replay(starts_ns)), "replay", format!("x{speed}"))
@@ -230,13 +237,14 @@ fn mode(options: &Options, starts_ns: Option<Arc<[u64]>>) -> (Mode, &'static str
 
 /// Whether sessions have lengths of their own, and with them think times.
 fn has_sessions(options: &Options) -> bool {
-    options.asking.has_sessions() || options.client_gap.is_some()
+    let has_lengths = options.asking.has_sessions() || options.client_gap.is_some();
+    has_lengths && !matches!(options.load, Load::Requests(..))
 }
 
-/// Requests after which a connection that is kept busy gives way to another.
+/// Requests after which a connection that is kept gives way to another.
 fn requests_per_connection(options: &Options) -> Option<u32> {
-    let is_closed = matches!(options.load, Load::Connections(_));
-    options.requests_per_connection.filter(|_| is_closed)
+    let are_kept = matches!(options.load, Load::Connections(_) | Load::Requests(..));
+    options.requests_per_connection.filter(|_| are_kept)
 }
 
 fn timeouts(options: &Options) -> Timeouts {

@@ -18,6 +18,8 @@ pub enum Load {
     Sessions(Profile),
     /// Connections that are kept busy.
     Connections(u32),
+    /// Requests per second, on so many connections that are kept.
+    Requests(Profile, u32),
     /// Sessions when a log says that they began, so many times as fast.
     Replay(f64),
 }
@@ -197,7 +199,10 @@ impl Options {
 
     /// Requests in a session of files; `None` is as many as the kind of the set has.
     pub(crate) fn requests_of_file_session(&self) -> Option<u32> {
-        self.requests_per_connection
+        match self.load {
+            Load::Requests(..) => Some(1),
+            _ => self.requests_per_connection,
+        }
     }
 
     /// Requests in a session of one URL.
@@ -205,6 +210,7 @@ impl Options {
         match self.load {
             // A closed loop draws session after session for the same connection.
             Load::Connections(_) => self.behaviour.pipeline,
+            Load::Requests(..) => 1,
             _ => self.requests_per_connection.unwrap_or(1),
         }
     }

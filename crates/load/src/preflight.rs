@@ -37,6 +37,16 @@ pub(crate) fn check(
     }
     let notes = match &plan.mode {
         Mode::Closed(connections) => closed(*connections, plan)?,
+        Mode::Kept(_, connections) => {
+            let threads = plan.threads.max(1) * plan.share.of.max(1);
+            if *connections < threads {
+                return Err(format!(
+                    "{threads} threads share {connections} connections, and each needs one: use \
+                     fewer --threads or agents, or more --connections"
+                ));
+            }
+            closed(*connections, plan)?
+        }
         Mode::Open(schedule) => open(schedule, plan, target, options)?,
     };
     match notes.first() {

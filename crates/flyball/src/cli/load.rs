@@ -71,8 +71,9 @@ pub(super) fn program() -> clap::Command {
             "Load a server, past its limit if need be, and report what it did.\n\nWith --rate, \
              connections are opened by an absolute schedule that does not wait for the server, \
              each with one request unless --requests-per-connection says otherwise. With \
-             --connections, so many are kept busy, and the server sets the pace. Latency is \
-             counted from when a request was due.\n\nExit codes: 0 the run is done; 1 it cannot be \
+             --connections, so many are kept busy, and the server sets the pace. With \
+             --requests-per-s and --connections, requests are due by the schedule and share so \
+             many connections, which are kept. Latency is counted from when a request was due.\n\nExit codes: 0 the run is done; 1 it cannot be \
              done here, and why; 2 the command line is wrong; 3 it failed by a --fail-if, or by \
              wrong bodies with --verify; 4 it is void: an agent was lost or limited, or, with \
              --fail-if, the client was the limit.",
@@ -121,7 +122,18 @@ fn amounts() -> Vec<Arg> {
                  after 5 s, for 1 s).",
             )
             .value_parser(profile()),
+        text("requests-per-s", "R", "Requests per second on the --connections, or a profile")
+            .long_help(
+                "Requests per second, or a profile of them as of --rate, on as many connections \
+                 as --connections says, which are kept. A request that is due while all of them \
+                 are busy waits for one, and its latency counts from when it was due.",
+            )
+            .short('R')
+            .requires("connections")
+            .conflicts_with_all(["rate", "sessions", "replay-times"])
+            .value_parser(profile()),
         text("connections", "N", "Connections to keep busy [default: 1]")
+            .short('c')
             .value_parser(value_parser!(u32).range(1..)),
         text("sessions", "R", "New sessions per second, or a profile of them")
             .value_parser(profile()),
@@ -143,7 +155,7 @@ fn amounts() -> Vec<Arg> {
 
 fn times() -> Vec<Arg> {
     vec![
-        duration("duration", "How long sessions begin").default_value("10s"),
+        duration("duration", "How long sessions begin").short('d').default_value("10s"),
         duration("warmup", "The first part of it, which is not counted").default_value("0s"),
         duration("late-after", "With more than 1 % begun later than this, the client is the limit")
             .default_value("1ms"),
@@ -515,11 +527,13 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
     let size = |id: &str| given.get_one::<u64>(id).copied();
     let profile = |id: &str| given.get_one::<Profile>(id).cloned();
     let replay = given.get_one::<f64>("replay-times").copied();
-    let load = match (profile("rate"), profile("sessions"), replay) {
-        (Some(rate), _, _) => Amount::Rate(rate),
-        (_, Some(rate), _) => Amount::Sessions(rate),
-        (_, _, Some(speed)) => Amount::Replay(speed),
-        _ => Amount::Connections(count("connections").unwrap_or(1)),
+    let connections = count("connections").unwrap_or(1);
+    let load = match (profile("rate"), profile("sessions"), profile("requests-per-s"), replay) {
+        (Some(rate), ..) => Amount::Rate(rate),
+        (_, Some(rate), ..) => Amount::Sessions(rate),
+        (_, _, Some(rate), _) => Amount::Requests(rate, connections),
+        (_, _, _, Some(speed)) => Amount::Replay(speed),
+        _ => Amount::Connections(connections),
     };
     let mut options = Options::new(&text("url").unwrap_or_default(), load);
     options.spread = given.get_one("arrivals").copied().unwrap_or_default();

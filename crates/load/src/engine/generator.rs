@@ -1,5 +1,6 @@
 //! One thread of the engine: arrivals, events and timers in turn.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,11 +12,12 @@ use flyball_sys::readiness::{EVENTS_MAX, Epoll, Event};
 
 use super::busy::Busy;
 use super::connection::{Connection, Judge, Phase};
+use super::kept::Backlog;
 use super::secure::Sealing;
 use super::wheel::Wheel;
 use super::{Behaviour, CONNECTIONS_MAX, Closing, Mode, Plan};
 use crate::observe::{Kind, Live, Published, Series, Tally, Window};
-use crate::schedule::Arrivals;
+use crate::schedule::{Arrivals, Schedule};
 use crate::workload::Workload;
 
 /// Sessions that are begun before events are looked at again.
@@ -41,6 +43,14 @@ pub(super) struct Place {
     pub(super) window: Window,
 }
 
+impl Place {
+    /// How many of all connections are this thread's.
+    fn share_of(self, connections: u32) -> u32 {
+        let (threads, index) = (self.threads as u32, self.index as u32);
+        connections / threads + u32::from(index < connections % threads)
+    }
+}
+
 /// What a thread works with.
 pub(super) struct Generator<'a> {
     pub(super) plan: &'a Plan,
@@ -51,7 +61,9 @@ pub(super) struct Generator<'a> {
     pub(super) epoll: Epoll,
     pub(super) wheel: Wheel,
     pub(super) table: Vec<Connection>,
-    free: Vec<u32>,
+    free: VecDeque<u32>,
+    /// Most places of the table.
+    places_max: usize,
     pub(super) open: u64,
     pub(super) input: Box<[u8]>,
     pub(super) output: Vec<u8>,
@@ -64,6 +76,8 @@ pub(super) struct Generator<'a> {
     next_arrival_ns: Option<u64>,
     /// Connections of a closed loop that are not begun yet.
     unopened: u32,
+    /// What waits for a connection that is kept.
+    pub(super) backlog: Backlog,
     /// Whether the workload is at its end.
     is_exhausted: bool,
     live: &'a Arc<Live>,
@@ -87,14 +101,15 @@ impl<'a> Generator<'a> {
             no_delay: behaviour.pipeline > 1 || behaviour.write_rate.is_some(),
             reset_on_close: behaviour.closing == Closing::Reset,
         };
-        let (arrivals, unopened) = match &plan.mode {
-            Mode::Open(schedule) => {
-                let all = schedule.arrivals(plan.seed);
-                (Some(all.skip(place.index).step_by(place.threads)), 0)
-            }
-            Mode::Closed(connections) => {
-                let (threads, index) = (place.threads as u32, place.index as u32);
-                (None, connections / threads + u32::from(index < connections % threads))
+        let its = |schedule: &Schedule| {
+            let all = schedule.arrivals(plan.seed);
+            Some(all.skip(place.index).step_by(place.threads))
+        };
+        let (arrivals, unopened, places_max) = match &plan.mode {
+            Mode::Open(schedule) => (its(schedule), 0, CONNECTIONS_MAX),
+            Mode::Closed(connections) => (None, place.share_of(*connections), CONNECTIONS_MAX),
+            Mode::Kept(schedule, connections) => {
+                (its(schedule), 0, place.share_of(*connections) as usize)
             }
         };
         let judge = Judge {
@@ -112,7 +127,8 @@ impl<'a> Generator<'a> {
             wheel: Wheel::new(monotonic_ns()),
             // A table that grows is copied, and for a moment there twice.
             table: Vec::with_capacity(unopened as usize),
-            free: Vec::new(),
+            free: VecDeque::new(),
+            places_max,
             open: 0,
             input: vec![0; INPUT_BYTES].into(),
             output: Vec::new(),
@@ -126,6 +142,7 @@ impl<'a> Generator<'a> {
             arrivals,
             next_arrival_ns: None,
             unopened,
+            backlog: Backlog::new(plan.timeouts.reply),
             is_exhausted: false,
             live,
             published: Published::default(),
@@ -182,6 +199,9 @@ impl<'a> Generator<'a> {
             let left = self.table.iter().filter(under_way).map(Connection::unanswered);
             self.tally.intended -= left.sum::<u64>();
         }
+        // Those that are kept and idle.
+        (0..self.table.len() as u32).for_each(|slot| self.disconnect(slot));
+        self.tally.backlog_max = self.backlog.most();
         let (cpu_ns, share) = busy.end();
         self.tally.cpu_ns = cpu_ns;
         self.tally.busy_max = share;
@@ -204,8 +224,15 @@ impl<'a> Generator<'a> {
                 break;
             }
             let now_ns = monotonic_ns();
-            if let Some(due_ns) = self.next_arrival_ns.filter(|due_ns| *due_ns <= now_ns) {
+            let due_ns = self.next_arrival_ns.filter(|due_ns| *due_ns <= now_ns);
+            if due_ns.is_some() {
                 self.next_arrival();
+            }
+            if let Mode::Kept(..) = self.plan.mode {
+                if !self.begin_kept(due_ns, now_ns) {
+                    break;
+                }
+            } else if let Some(due_ns) = due_ns {
                 self.arrive(due_ns, now_ns);
             } else if self.unopened > 0 && now_ns >= self.place.start_ns && self.may_begin(now_ns) {
                 self.unopened -= 1;
@@ -226,12 +253,17 @@ impl<'a> Generator<'a> {
         if self.next_session(slot, due_ns, now_ns) {
             self.connect(slot, now_ns);
         } else {
-            // The workload is at its end.
-            self.next_arrival_ns = None;
-            self.arrivals = None;
-            self.unopened = 0;
-            self.release(slot);
+            self.exhausted(slot);
         }
+    }
+
+    /// The workload is at its end, and had no session for this place.
+    pub(super) fn exhausted(&mut self, slot: u32) {
+        self.next_arrival_ns = None;
+        self.arrivals = None;
+        self.unopened = 0;
+        self.backlog.clear();
+        self.release(slot);
     }
 
     /// Takes the next session into a place; false when there is none.
@@ -251,22 +283,32 @@ impl<'a> Generator<'a> {
         true
     }
 
-    fn free_slot(&mut self) -> Option<u32> {
-        if let Some(slot) = self.free.pop() {
-            return Some(slot);
-        }
-        if self.table.len() >= CONNECTIONS_MAX {
-            return None;
+    /// A place for a session; of connections that are kept all are opened first, and then the one
+    /// that was idle longest is next. Of others the last one is, which the cache still holds.
+    pub(super) fn free_slot(&mut self) -> Option<u32> {
+        let has_room = self.table.len() < self.places_max;
+        let free = match self.plan.mode {
+            Mode::Kept(..) if has_room => None,
+            Mode::Kept(..) => self.free.pop_front(),
+            _ => self.free.pop_back(),
+        };
+        if free.is_some() || !has_room {
+            return free;
         }
         self.table.push(Connection::new());
         Some((self.table.len() - 1) as u32)
+    }
+
+    /// Whether a place is free for a session.
+    pub(super) fn is_place_free(&self) -> bool {
+        !self.free.is_empty() || self.table.len() < self.places_max
     }
 
     /// A place is free for another session.
     pub(super) fn release(&mut self, slot: u32) {
         self.wheel.unset(slot);
         self.table[slot as usize].phase = Phase::Free;
-        self.free.push(slot);
+        self.free.push_back(slot);
     }
 
     /// Whether further sessions may begin now.
@@ -277,15 +319,15 @@ impl<'a> Generator<'a> {
     /// Whether nothing is left to begin, and nothing that was begun is under way.
     fn is_over(&self, now_ns: u64) -> bool {
         let all_begun = match self.plan.mode {
-            Mode::Open(_) => self.next_arrival_ns.is_none(),
+            Mode::Open(_) | Mode::Kept(..) => self.next_arrival_ns.is_none(),
             Mode::Closed(_) => self.unopened == 0 || now_ns >= self.place.window.to_ns,
         };
-        all_begun && self.free.len() == self.table.len()
+        all_begun && self.backlog.is_empty() && self.free.len() == self.table.len()
     }
 
     fn wait_ns(&self, now_ns: u64) -> u64 {
         let start_ns = (self.unopened > 0).then_some(self.place.start_ns);
-        let next = [self.next_arrival_ns, self.wheel.next_ns(), start_ns];
+        let next = [self.next_arrival_ns, self.wheel.next_ns(), start_ns, self.backlog_ns()];
         let next_ns = next.into_iter().flatten().min().unwrap_or(u64::MAX);
         next_ns.saturating_sub(now_ns).min(WAIT_MAX_NS)
     }

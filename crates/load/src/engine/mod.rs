@@ -8,6 +8,7 @@
 mod busy;
 mod connection;
 mod generator;
+mod kept;
 mod pace;
 mod secure;
 mod traffic;
@@ -42,6 +43,8 @@ pub enum Mode {
     Open(Schedule),
     /// So many connections are kept busy.
     Closed(u32),
+    /// Sessions arrive when they arrive, and share so many connections, which are kept.
+    Kept(Schedule, u32),
 }
 
 /// How long a client waits.
@@ -147,7 +150,7 @@ pub struct Plan {
     pub secure: Option<Secure>,
     /// How long they wait.
     pub timeouts: Timeouts,
-    /// Requests after which a client closes a connection and opens another.
+    /// Requests after which a client closes a connection that is kept and opens another.
     pub requests_per_connection: Option<u32>,
     /// Whether every session has a connection of its own, also where sessions follow each other.
     pub connection_per_session: bool,

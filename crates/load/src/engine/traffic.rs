@@ -330,7 +330,7 @@ impl Generator<'_> {
     }
 
     /// Sends the next step, on a new connection where this one cannot carry it.
-    fn proceed(&mut self, slot: u32, now_ns: u64) {
+    pub(super) fn proceed(&mut self, slot: u32, now_ns: u64) {
         let limit = self.plan.requests_per_connection.unwrap_or(u32::MAX);
         let connection = &mut self.table[slot as usize];
         connection.phase = Phase::Active;
@@ -359,7 +359,10 @@ impl Generator<'_> {
             }
             self.proceed(slot, now_ns);
         } else {
-            self.disconnect(slot);
+            let is_kept = matches!(self.plan.mode, Mode::Kept(..));
+            if !is_kept || self.table[slot as usize].closing {
+                self.disconnect(slot);
+            }
             self.release(slot);
         }
     }
@@ -404,7 +407,7 @@ impl Generator<'_> {
         self.connect(slot, now_ns);
     }
 
-    fn disconnect(&mut self, slot: u32) {
+    pub(super) fn disconnect(&mut self, slot: u32) {
         self.take_leave(slot);
         if let Some(socket) = self.table[slot as usize].disconnect() {
             self.open -= 1;
@@ -415,6 +418,8 @@ impl Generator<'_> {
     /// The session has failed, and what it has not asked for yet is never sent.
     pub(super) fn fail(&mut self, slot: u32, kind: Kind, now_ns: u64) {
         let connection = &mut self.table[slot as usize];
+        // One that is kept, and free for the next session.
+        let is_idle = connection.phase == Phase::Free;
         let (counts, tally) = (connection.counts, &mut self.tally);
         tally.error(kind, counts);
         if connection.phase == Phase::Handshaking && counts {
@@ -444,7 +449,7 @@ impl Generator<'_> {
         self.disconnect(slot);
         if matches!(self.plan.mode, Mode::Closed(_)) && self.may_begin(now_ns) {
             self.pause(slot, now_ns + PAUSE_NS);
-        } else {
+        } else if !is_idle {
             self.release(slot);
         }
     }

@@ -32,6 +32,9 @@ pub enum Kind {
     WrongDynamic,
     /// A reply that is not HTTP.
     Malformed,
+    /// Every connection that is kept was busy for as long as a reply is waited for, or too many
+    /// requests waited for one.
+    NoConnection,
     /// No way to the server's machine.
     Unreachable,
     /// This process has no descriptor left: the client is at its limit, not the server.
@@ -43,7 +46,7 @@ pub enum Kind {
 }
 
 /// Every kind, in the order of reports.
-pub const KINDS: [Kind; 16] = [
+pub const KINDS: [Kind; 17] = [
     Kind::ConnectTimeout,
     Kind::Refused,
     Kind::Handshake,
@@ -56,6 +59,7 @@ pub const KINDS: [Kind; 16] = [
     Kind::TornBody,
     Kind::WrongDynamic,
     Kind::Malformed,
+    Kind::NoConnection,
     Kind::Unreachable,
     Kind::NoDescriptor,
     Kind::NoPort,
@@ -78,6 +82,7 @@ impl Kind {
             Kind::TornBody => "torn_body",
             Kind::WrongDynamic => "wrong_dynamic",
             Kind::Malformed => "malformed",
+            Kind::NoConnection => "no_connection",
             Kind::Unreachable => "unreachable",
             Kind::NoDescriptor => "no_descriptor",
             Kind::NoPort => "no_port",

@@ -17,10 +17,12 @@ pub const BUSY_SHARE_MAX: f64 = 0.95;
 pub struct Asked {
     /// The URL.
     pub url: String,
-    /// `open`, `closed`, `sessions` or `replay`.
+    /// `open`, `closed`, `sessions`, `replay` or `kept`.
     pub mode: String,
     /// The rate, or the number of connections.
     pub load: String,
+    /// How many connections are kept; `None` where each session has its own.
+    pub kept_connections: Option<u32>,
     /// How arrivals scatter.
     pub arrivals: String,
     /// The workload, in words.

@@ -69,6 +69,8 @@ pub struct Tally {
     pub reconnects: u64,
     /// Most connections open at once.
     pub open_max: u64,
+    /// Most requests that waited at once for a connection that is kept.
+    pub backlog_max: u64,
     /// Failures by [`Kind`], in the order of [`KINDS`].
     pub errors: [u64; KINDS.len()],
     /// Failures of sessions that were due within the warm-up: a wrong body is wrong there, too.
@@ -163,6 +165,7 @@ impl Tally {
         self.connections += other.connections;
         self.reconnects += other.reconnects;
         self.open_max += other.open_max;
+        self.backlog_max += other.backlog_max;
         self.errors.iter_mut().zip(other.errors).for_each(|(sum, n)| *sum += n);
         self.warmup_errors.iter_mut().zip(other.warmup_errors).for_each(|(sum, n)| *sum += n);
         self.status.iter_mut().zip(&other.status).for_each(|(sum, n)| *sum += n);

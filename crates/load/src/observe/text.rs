@@ -21,13 +21,19 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     let window = tally.window.seconds();
     writeln!(out, "{} of {} for {window:.1} s, seed {}", load(report), asked.url, asked.seed)?;
     writeln!(out)?;
-    writeln!(out, "  intended  {:>12.1}/s", report.intended_per_s())?;
+    let is_closed = asked.mode == "closed";
+    let asked_for = if is_closed { "sent" } else { "intended" };
+    writeln!(out, "  {asked_for:<8}  {:>12.1}/s", report.intended_per_s())?;
     writeln!(out, "  replies   {:>12.1}/s  {} in all", report.replies_per_s(), tally.replies)?;
     let deadline = seconds(asked.deadline.as_secs_f64());
     writeln!(out, "  goodput   {:>12.1}/s  good within {deadline}", report.goodput_per_s())?;
     let connections = report.per_s(tally.connections);
     let open = tally.open_max;
-    writeln!(out, "  connected {connections:>12.1}/s  {open} open at most")?;
+    write!(out, "  connected {connections:>12.1}/s  {open} open at most")?;
+    match tally.backlog_max {
+        0 => writeln!(out)?,
+        most => writeln!(out, ", {most} requests waited for one at most")?,
+    }
     let bits = report.per_s(tally.bytes_in) * 8.0 / 1e6;
     writeln!(out, "  received  {bits:>12.1} Mbit/s, {} bytes of bodies", tally.body_bytes)?;
     handshakes(out, report)?;
@@ -80,17 +86,19 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
 fn times(out: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(out, "  {:<27}min       p50       p90       p99     p99.9       max", "")?;
     let (tally, shaken) = (&report.tally, &report.tally.handshakes);
+    // Where the server sets the pace nothing is due before it is begun.
+    let is_closed = report.asked.mode == "closed";
     let rows = [
-        ("latency, as intended", &tally.latency),
-        ("latency, as begun", &tally.latency_actual),
-        ("connect", &tally.connect),
-        ("handshake, full", &shaken.full),
-        ("handshake, resumed", &shaken.resumed),
-        ("first byte", &tally.first_byte),
-        ("own lateness", &tally.lateness),
+        ("latency", is_closed, &tally.latency),
+        ("latency, as intended", !is_closed, &tally.latency),
+        ("latency, as begun", !is_closed, &tally.latency_actual),
+        ("connect", true, &tally.connect),
+        ("handshake, full", shaken.is_any(), &shaken.full),
+        ("handshake, resumed", shaken.is_any(), &shaken.resumed),
+        ("first byte", true, &tally.first_byte),
+        ("own lateness", true, &tally.lateness),
     ];
-    let is_shown = |name: &str| shaken.is_any() || !name.starts_with("handshake");
-    for (name, times) in rows.into_iter().filter(|(name, _)| is_shown(name)) {
+    for (name, _, times) in rows.into_iter().filter(|(_, is_shown, _)| *is_shown) {
         writeln!(out, "  {name:<20}{}", row(times))?;
     }
     writeln!(out)
@@ -115,6 +123,10 @@ fn load(report: &Report) -> String {
     match asked.mode.as_str() {
         "closed" => format!("{} connections", asked.load),
         "sessions" => format!("{} sessions/s ({})", asked.load, asked.arrivals),
+        "kept" => {
+            let kept = asked.kept_connections.unwrap_or(0);
+            format!("{} requests/s ({}) on {kept} connections", asked.load, asked.arrivals)
+        }
         "replay" => format!("{} the times of a log", asked.load),
         _ => format!("{} connections/s ({})", asked.load, asked.arrivals),
     }

@@ -8,6 +8,7 @@ mod clients;
 mod common;
 mod dynamic;
 mod errors;
+mod kept;
 mod latency;
 mod preflight;
 mod secure;

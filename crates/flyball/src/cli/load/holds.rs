@@ -21,6 +21,8 @@ enum Mode {
     Sessions,
     /// The times of a log.
     Replay,
+    /// Requests per second on connections that are kept.
+    Requests,
     /// The number of connections that are kept busy.
     Connections,
 }
@@ -40,11 +42,11 @@ enum Source {
     AccessLog,
 }
 
-use Mode::{Agent, Connections, FindPeak, Rate, Replay, Sessions};
+use Mode::{Agent, Connections, FindPeak, Rate, Replay, Requests, Sessions};
 use Source::{AccessLog, List, SessionLog, Set, Url};
 
 impl Mode {
-    const ALL: [Mode; 6] = [Agent, FindPeak, Rate, Sessions, Replay, Connections];
+    const ALL: [Mode; 7] = [Agent, FindPeak, Rate, Sessions, Replay, Requests, Connections];
 
     /// What the command line has it by.
     fn option(self) -> &'static str {
@@ -54,6 +56,7 @@ impl Mode {
             Rate => "--rate",
             Sessions => "--sessions",
             Replay => "--replay-times",
+            Requests => "--requests-per-s",
             Connections => "--connections",
         }
     }
@@ -102,10 +105,12 @@ struct Row {
     sources: &'static [Source],
 }
 
-const LOADS: &[Mode] = &[FindPeak, Rate, Sessions, Replay, Connections];
-const AT_A_RATE: &[Mode] = &[FindPeak, Rate, Sessions];
-const NOT_REPLAYED: &[Mode] = &[FindPeak, Rate, Sessions, Connections];
-const ONE_RUN: &[Mode] = &[Rate, Sessions, Replay, Connections];
+const LOADS: &[Mode] = &[FindPeak, Rate, Sessions, Replay, Requests, Connections];
+const AT_A_RATE: &[Mode] = &[FindPeak, Rate, Sessions, Requests];
+const NOT_REPLAYED: &[Mode] = &[FindPeak, Rate, Sessions, Requests, Connections];
+const ONE_RUN: &[Mode] = &[Rate, Sessions, Replay, Requests, Connections];
+/// Loads of sessions, in which a request follows others.
+const IN_SESSIONS: &[Mode] = &[FindPeak, Rate, Sessions, Connections];
 
 const ANY: &[Source] = &Source::ALL;
 const NO_SET: &[Source] = &[Url, List, SessionLog, AccessLog];
@@ -121,7 +126,8 @@ const HOLDS: &[Row] = &[
     row("url", LOADS, ANY),
     // How much.
     row("rate", &[FindPeak, Rate], ANY),
-    row("connections", &[Connections], ANY),
+    row("requests-per-s", &[Requests], ANY),
+    row("connections", &[Requests, Connections], ANY),
     row("sessions", &[FindPeak, Sessions], ANY),
     row("replay-times", &[Replay], &[AccessLog]),
     row("arrivals", AT_A_RATE, ANY),
@@ -135,11 +141,11 @@ const HOLDS: &[Row] = &[
     row("connect-timeout", LOADS, ANY),
     row("first-byte-timeout", LOADS, ANY),
     row("deadline", LOADS, ANY),
-    row("think", NOT_REPLAYED, ANY),
+    row("think", IN_SESSIONS, ANY),
     // What is asked for.
     row("requests-per-connection", NOT_REPLAYED, ANY),
     row("requests", LOADS, ANY),
-    row("pipeline", NOT_REPLAYED, NO_ACCESS_LOG),
+    row("pipeline", IN_SESSIONS, NO_ACCESS_LOG),
     row("verify", LOADS, ANY),
     row("verify-with", LOADS, ANY),
     row("method", LOADS, NO_ACCESS_LOG),
@@ -155,10 +161,10 @@ const HOLDS: &[Row] = &[
     row("dynamic", LOADS, &[Set]),
     row("dynamic-script", LOADS, &[Set]),
     row("cgi-script", LOADS, &[Set]),
-    row("surge", NOT_REPLAYED, NO_LOG),
-    row("wsesslog", NOT_REPLAYED, &[SessionLog]),
+    row("surge", IN_SESSIONS, NO_LOG),
+    row("wsesslog", IN_SESSIONS, &[SessionLog]),
     row("log", LOADS, &[AccessLog]),
-    row("client-gap", LOADS, &[AccessLog]),
+    row("client-gap", &[FindPeak, Rate, Sessions, Replay, Connections], &[AccessLog]),
     row("data-set", LOADS, &[AccessLog]),
     row("safe", LOADS, &[AccessLog]),
     row("sizes-of", LOADS, NO_SET),
@@ -168,7 +174,7 @@ const HOLDS: &[Row] = &[
     row("receive-buffer", LOADS, ANY),
     row("read-rate", LOADS, ANY),
     row("write-rate", LOADS, ANY),
-    row("line-rate", LOADS, ANY),
+    row("line-rate", &[FindPeak, Rate, Sessions, Replay, Connections], ANY),
     row("close", LOADS, ANY),
     row("insecure", LOADS, ANY),
     row("ca", LOADS, ANY),
@@ -258,13 +264,13 @@ const RULES: &[Rule] = &[
     },
     Rule {
         option: "http1.0",
-        when: |given, _, source| {
+        when: |given, mode, source| {
             let is_of_singles =
                 given.0.get_one::<String>("http1.0").is_some_and(|which| which == "singles");
-            is_of_singles && !matches!(source, Set | SessionLog)
+            is_of_singles && (mode == Requests || !matches!(source, Set | SessionLog))
         },
         why: "as =singles, which is of sessions that have lengths and connections of their own: \
-              use it with --mix, --fileset or --wsesslog",
+              use it with --mix, --fileset or --wsesslog, and without --requests-per-s",
     },
 ];
 

@@ -16,7 +16,7 @@ pub(super) fn run(asked: &Run) -> Result<ExitCode, String> {
     let (first, is_sessions) = match &asked.options.load {
         Load::Rate(profile) => (profile.highest_per_s(), false),
         Load::Sessions(profile) => (profile.highest_per_s(), true),
-        Load::Connections(_) | Load::Replay(_) => (FIRST_PER_S, false),
+        Load::Connections(_) | Load::Requests(..) | Load::Replay(_) => (FIRST_PER_S, false),
     };
     // Rates of the curve are requests; what is scheduled are sessions of some requests each.
     let (mut failures, stop) = (Vec::new(), AtomicBool::new(false));

@@ -11,6 +11,7 @@ fn mode_words(mode: Mode, source: Source) -> Vec<&'static str> {
         Rate => vec!["--rate=1"],
         Sessions => vec!["--sessions=1"],
         Replay => return vec!["--replay-times", "http://h/"],
+        Requests => vec!["--requests-per-s=1", "--connections=1"],
         Connections => return vec!["--connections=1", "http://h/"],
     };
     words.extend(longer);
@@ -121,8 +122,9 @@ fn every_option_holds_where_its_row_says_and_is_refused_elsewhere() {
             }
         }
     }
-    // One for the agent and one for the replay, and five for each of the others.
-    assert_eq!(bases, 22);
+    // One for the agent and one for the replay, five for each of the others, and no log of sessions at a
+    // rate of requests.
+    assert_eq!(bases, 26);
     let never = HOLDS.iter().zip(held).filter(|(_, held)| !held).map(|(row, _)| row.option);
     assert_eq!(never.collect::<Vec<_>>(), [""; 0], "options that hold nowhere");
 }
