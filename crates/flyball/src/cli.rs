@@ -41,7 +41,7 @@ pub use fileset::Fileset;
 #[cfg(feature = "lab")]
 pub use lab::{Kind as LabKind, Lab};
 #[cfg(feature = "load")]
-pub use load::{Load, Run};
+pub use load::{Compare, Load, Run};
 pub use meant::meant;
 pub use trace::Tracing;
 pub use trust::Trust;

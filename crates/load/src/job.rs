@@ -99,7 +99,7 @@ impl Job {
             workload = Box::new(Limited::new(workload, requests));
         }
         let (mode, _, _) = mode(options, starts_ns);
-        let plan = Plan {
+        let mut plan = Plan {
             addresses: target.addresses.clone(),
             mode,
             duration,
@@ -120,7 +120,9 @@ impl Job {
             share,
             catalog,
         };
-        let mut notes = preflight::check(&plan, &target, options)?;
+        let mut notes: Vec<String> =
+            preflight::spread(&mut plan, &target, options).into_iter().collect();
+        notes.extend(preflight::check(&plan, &target, options)?);
         notes.append(&mut told);
         let mut asked = options.asked();
         asked.workload = words;

@@ -9,6 +9,7 @@
 pub mod agent;
 mod ask;
 mod asking;
+pub mod compare;
 mod content;
 mod dial;
 pub mod engine;

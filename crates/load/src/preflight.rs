@@ -1,6 +1,7 @@
 //! What is looked at before a run: whether this machine can do what is asked of it.
 
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use flyball_sys::process;
@@ -18,6 +19,57 @@ const TIME_WAIT: Duration = Duration::from_secs(60);
 
 /// When a resting port is used again where the kernel allows it.
 const REUSE: Duration = Duration::from_secs(1);
+
+/// Most addresses of the loopback that a process connects from without being told so: some 1.8
+/// million ports.
+const LOOPBACK_SOURCES_MAX: u32 = 64;
+
+/// Ports that are asked for beside each that is needed: the kernel looks long for the last ones.
+const PORTS_FOR_EACH: f64 = 2.0;
+
+/// Lets connections to the loopback come from many of its addresses, if one has too few ports for
+/// the plan and none was named; a note for the report. Agents on one machine take addresses of
+/// their own each.
+pub(crate) fn spread(plan: &mut Plan, target: &Target, options: &Options) -> Option<String> {
+    let is_loopback = target.is_loopback() && plan.addresses.iter().all(|to| to.is_ipv4());
+    if !plan.behaviour.sources.is_empty() || !is_loopback {
+        return None;
+    }
+    let ports = (local_ports()? * plan.addresses.len()) as f64;
+    let needed = ports_needed(plan, target, options);
+    if needed <= ports {
+        return None;
+    }
+    let wanted = (needed * PORTS_FOR_EACH / ports).ceil();
+    let count = wanted.min(f64::from(LOOPBACK_SOURCES_MAX)) as u32;
+    let first = u32::from(Ipv4Addr::LOCALHOST) + plan.share.index * LOOPBACK_SOURCES_MAX;
+    let address = |nth: u32| Ipv4Addr::from(first + nth);
+    plan.behaviour.sources = (0..count).map(|nth| IpAddr::V4(address(nth))).collect();
+    Some(format!(
+        "connections come from {} to {}, since one source address has {ports:.0} ports: \
+         --source chooses others",
+        address(0),
+        address(count - 1)
+    ))
+}
+
+/// Ports that the plan takes at once, as far as that is known before the run: a closed loop that
+/// opens connections again and again takes as many as there are.
+fn ports_needed(plan: &Plan, target: &Target, options: &Options) -> f64 {
+    let of = f64::from(plan.share.of.max(1));
+    let is_reset = options.behaviour.closing == Closing::Reset;
+    match &plan.mode {
+        Mode::Open(_) if is_reset => 0.0,
+        Mode::Open(schedule) => schedule.most_within(rest(target), plan.duration) / of,
+        Mode::Closed(_) | Mode::Kept(..) if opens_again(plan, options) && !is_reset => f64::MAX,
+        Mode::Closed(connections) | Mode::Kept(_, connections) => f64::from(*connections) / of,
+    }
+}
+
+/// Whether connections that are kept end after some requests.
+fn opens_again(plan: &Plan, options: &Options) -> bool {
+    plan.requests_per_connection.is_some() || plan.connection_per_session || server_ends(options)
+}
 
 /// Raises what can be raised; what whoever reads the report should know, which is an error where
 /// that is asked for.
@@ -93,7 +145,7 @@ fn open(
             remedy(needed)
         ));
     }
-    let rest = if reuses_ports(target) { REUSE } else { TIME_WAIT };
+    let rest = rest(target);
     let (resting, sources) = (most_within(rest), sources(plan));
     let too_few = |ports: &usize| ((ports * sources) as f64) < resting;
     if let Some(ports) = local_ports().filter(too_few) {
@@ -158,6 +210,11 @@ fn local_ports() -> Option<usize> {
     let mut words = text.split_whitespace().map(str::parse::<usize>);
     let (Some(Ok(low)), Some(Ok(high))) = (words.next(), words.next()) else { return None };
     Some(high.saturating_sub(low) + 1)
+}
+
+/// For how long a port rests.
+fn rest(target: &Target) -> Duration {
+    if reuses_ports(target) { REUSE } else { TIME_WAIT }
 }
 
 /// Whether a port in TIME_WAIT is used again after a second (tcp_tw_reuse).

@@ -170,6 +170,7 @@ const PRODUCT: &[Allowed] = &[
         stays: "a client: without the server",
         packages: &[
             ("flyball-http", "the client's end of the protocol"),
+            ("flyball-stats", "how sure a difference of two runs is"),
             ("flyball-sys", "sockets, events and clocks"),
             ("flyball-tls", "the client's end of TLS"),
             ("fastrand", "random numbers that a seed repeats"),

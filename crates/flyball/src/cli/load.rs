@@ -1,5 +1,6 @@
 //! The command line of `flyball load`.
 
+mod compare;
 mod holds;
 
 use std::fs;
@@ -18,6 +19,8 @@ use flyball_load::schedule::{Profile, Spread};
 use flyball_load::units::{parse_bytes, parse_duration};
 use flyball_load::workload::{DynamicOptions, SurgeParameters};
 
+pub use compare::Compare;
+
 /// Most source addresses that a range may hold.
 const SOURCES_MAX: u32 = 1 << 16;
 
@@ -31,6 +34,8 @@ pub enum Load {
     Agent(SocketAddr),
     /// Load a server.
     Run(Box<Run>),
+    /// Compare reports of earlier runs.
+    Compare(Compare),
 }
 
 /// A run, and what becomes of its report.
@@ -73,11 +78,16 @@ pub(super) fn program() -> clap::Command {
              each with one request unless --requests-per-connection says otherwise. With \
              --connections, so many are kept busy, and the server sets the pace. With \
              --requests-per-s and --connections, requests are due by the schedule and share so \
-             many connections, which are kept. Latency is counted from when a request was due.\n\nExit codes: 0 the run is done; 1 it cannot be \
-             done here, and why; 2 the command line is wrong; 3 it failed by a --fail-if, or by \
-             wrong bodies with --verify; 4 it is void: an agent was lost or limited, or, with \
-             --fail-if, the client was the limit.",
+             many connections, which are kept. Latency is counted from when a request was \
+             due.\n\nExit codes: 0 the run is done; 1 it cannot be done here, and why; 2 the \
+             command line is wrong; 3 it failed by a --fail-if, or by \
+             wrong bodies with --verify; 4 it is void: nothing was sent or answered, an agent \
+             was lost or limited, or, with --fail-if, the client was the limit.",
         )
+        .subcommand(compare::program())
+        .subcommand_negates_reqs(true)
+        .args_conflicts_with_subcommands(true)
+        .disable_help_subcommand(true)
         .arg(
             Arg::new("url")
                 .value_name("URL")
@@ -338,9 +348,10 @@ fn reports() -> Vec<Arg> {
         file("hdr", "FILE", "Write the latencies second by second as an HdrHistogram log"),
         text("fail-if", "CONDITION", "Exit with 3 if it holds, such as 'p99 > 50ms'")
             .long_help(
-                "Exit with 3 if it holds; may be repeated. p50, p90, p95, p99, p999, mean and max \
-                 are compared with a time; errors with a number; error-share, the share of \
-                 requests without a reply, with a percentage; replies and goodput with a rate.",
+                "Exit with 3 if it holds; may be repeated. p50, p75, p90, p95, p99, p999, p9999, \
+                 mean and max are compared with a time and its unit; errors with a number; \
+                 error-share, the share of requests without a reply, with a percentage; replies \
+                 and goodput with a rate.",
             )
             .action(ArgAction::Append)
             .value_parser(ValueParser::new(|text: &str| text.parse::<Threshold>())),
@@ -416,6 +427,9 @@ fn sources(text: &str) -> Result<Vec<IpAddr>, String> {
 pub(super) fn parsed(given: &ArgMatches) -> Result<Load, clap::Error> {
     let wrong =
         |why: String| clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{why}\n"));
+    if let Some(("compare", given)) = given.subcommand() {
+        return Ok(Load::Compare(compare::parsed(given)));
+    }
     holds::check(given).map_err(wrong)?;
     if let Some(address) = given.get_one::<SocketAddr>("agent") {
         return Ok(Load::Agent(*address));
@@ -520,27 +534,32 @@ fn tls(given: &ArgMatches) -> Tls {
     }
 }
 
-fn options(given: &ArgMatches) -> Result<Options, String> {
-    let text = |id: &str| given.get_one::<String>(id).cloned();
-    let time = |id: &str| given.get_one::<Duration>(id).copied();
-    let count = |id: &str| given.get_one::<u32>(id).copied();
-    let size = |id: &str| given.get_one::<u64>(id).copied();
+/// How much load there is.
+fn amount(given: &ArgMatches) -> Amount {
     let profile = |id: &str| given.get_one::<Profile>(id).cloned();
     let replay = given.get_one::<f64>("replay-times").copied();
-    let connections = count("connections").unwrap_or(1);
-    let load = match (profile("rate"), profile("sessions"), profile("requests-per-s"), replay) {
+    let connections = given.get_one::<u32>("connections").copied().unwrap_or(1);
+    match (profile("rate"), profile("sessions"), profile("requests-per-s"), replay) {
         (Some(rate), ..) => Amount::Rate(rate),
         (_, Some(rate), ..) => Amount::Sessions(rate),
         (_, _, Some(rate), _) => Amount::Requests(rate, connections),
         (_, _, _, Some(speed)) => Amount::Replay(speed),
         _ => Amount::Connections(connections),
-    };
-    let mut options = Options::new(&text("url").unwrap_or_default(), load);
+    }
+}
+
+fn options(given: &ArgMatches) -> Result<Options, String> {
+    let text = |id: &str| given.get_one::<String>(id).cloned();
+    let time = |id: &str| given.get_one::<Duration>(id).copied();
+    let count = |id: &str| given.get_one::<u32>(id).copied();
+    let size = |id: &str| given.get_one::<u64>(id).copied();
+    let mut options = Options::new(&text("url").unwrap_or_default(), amount(given));
     options.spread = given.get_one("arrivals").copied().unwrap_or_default();
     options.seed = size("seed").unwrap_or(options.seed);
     options.threads = count("threads").unwrap_or(options.threads);
     options.duration = time("duration").unwrap_or(options.duration);
-    if replay.is_some() && given.value_source("duration") != Some(ValueSource::CommandLine) {
+    let is_replay = matches!(options.load, Amount::Replay(_));
+    if is_replay && given.value_source("duration") != Some(ValueSource::CommandLine) {
         options.duration = WHOLE_LOG;
     }
     options.warmup = time("warmup").unwrap_or_default();

@@ -1,13 +1,28 @@
 //! A report as JSON. Keys are only ever added.
 
+use std::thread;
+
+use flyball_sys::machine;
 use serde_json::{Map, Value, json};
 
 use super::histogram::Times;
 use super::kind::{KINDS, Kind};
 use super::qos::Qos;
 use super::report::Report;
-use super::series::merged;
+use super::series::{Interval, merged};
 use crate::workload::RULES;
+
+/// Stands for the histogram where all else is laid out in lines.
+const HISTOGRAM: &str = "latency_histogram_us";
+
+/// The report as lines of JSON; the histogram is one line, and not pages of numbers.
+pub fn pretty(report: &Report) -> String {
+    let mut value = json(report);
+    let histogram = value[HISTOGRAM].take().to_string();
+    value[HISTOGRAM] = HISTOGRAM.into();
+    let place = format!("{HISTOGRAM:?}: {HISTOGRAM:?}");
+    format!("{value:#}\n").replacen(&place, &format!("{HISTOGRAM:?}: {histogram}"), 1)
+}
 
 /// The report as one JSON object.
 pub fn json(report: &Report) -> Value {
@@ -42,7 +57,24 @@ pub fn json(report: &Report) -> Value {
     if let (Value::Object(all), Value::Object(more)) = (&mut value, counts) {
         all.extend(more);
     }
+    value["version"] = env!("CARGO_PKG_VERSION").into();
+    value["machine"] = machine_here();
+    value[HISTOGRAM] = histogram(&tally.latency);
     value
+}
+
+/// The machine that the report is written on.
+fn machine_here() -> Value {
+    json!({
+        "cores": thread::available_parallelism().map_or(0, usize::from),
+        "kernel": machine::sysctl("kernel/osrelease"),
+    })
+}
+
+/// The latencies that were met, in microseconds to three digits, with how often each was.
+fn histogram(times: &Times) -> Value {
+    let pairs = times.pairs().into_iter();
+    pairs.map(|(ns, count)| json!([rounded(ns as f64 / 1e3), count])).collect()
 }
 
 fn counts(report: &Report) -> Value {
@@ -76,14 +108,15 @@ fn counts(report: &Report) -> Value {
         "first_byte_us": times(&tally.first_byte),
         "lateness_us": times(&tally.lateness),
         "late_share": report.late_share(),
-        "replies_by_second": by_second(report),
+        "replies_by_second": by_second(report, |interval| interval.replies),
+        "good_by_second": by_second(report, |interval| interval.good),
         "listen_drops": report.listen_drops,
         "client_limited": !limits.is_empty(),
         "client_limited_because": limits,
         "client_cpu_s": tally.cpu_ns as f64 / 1e9,
         "client_busy_share": (tally.busy_max * 1000.0).round() / 1000.0,
         "valid": report.is_valid(),
-        "void_because": report.void,
+        "void_because": report.void_because(),
         "notes": report.notes,
     })
 }
@@ -95,22 +128,25 @@ pub fn times(times: &Times) -> Value {
         "min": rounded(times.min_us()),
         "mean": rounded(times.mean_us()),
         "p50": rounded(times.percentile_us(50.0)),
+        "p75": rounded(times.percentile_us(75.0)),
         "p90": rounded(times.percentile_us(90.0)),
+        "p95": rounded(times.percentile_us(95.0)),
         "p99": rounded(times.percentile_us(99.0)),
         "p999": rounded(times.percentile_us(99.9)),
+        "p9999": rounded(times.percentile_us(99.99)),
         "max": rounded(times.max_us()),
     })
 }
 
-/// Replies in each second since the start, warm-up and what came afterwards included.
-fn by_second(report: &Report) -> Vec<u64> {
+/// What was counted in each second since the start, warm-up and what came afterwards included.
+fn by_second(report: &Report, count: fn(&Interval) -> u64) -> Vec<u64> {
     let intervals = merged(&report.tally.intervals);
     let seconds = intervals.last().map_or(0, |last| last.second + 1);
-    let mut replies = vec![0; usize::try_from(seconds).unwrap_or(0)];
+    let mut counts = vec![0; usize::try_from(seconds).unwrap_or(0)];
     for interval in intervals {
-        replies[interval.second as usize] = interval.replies;
+        counts[interval.second as usize] = count(&interval);
     }
-    replies
+    counts
 }
 
 fn errors(counts: &[u64; KINDS.len()]) -> Value {

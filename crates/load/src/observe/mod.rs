@@ -20,7 +20,7 @@ pub use exchange::{tally_from_json, tally_to_json};
 pub use handshakes::Handshakes;
 pub use hdr_log::hdr_log;
 pub use histogram::Times;
-pub use json::json;
+pub use json::{json, pretty};
 pub use kind::{KINDS, Kind};
 pub(crate) use live::Published;
 pub use live::{Glance, Live};

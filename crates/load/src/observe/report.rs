@@ -113,9 +113,11 @@ impl Report {
         if latest_us > late_us {
             why.push(format!(
                 "one in a hundred sessions began {:.1} ms late or later, and more than {} ms is \
-                 too late: use more --threads, free CPUs, or a lower rate",
+                 too late: use more --threads, free CPUs, or a lower rate; where latencies may be \
+                 as much too long, --late-after {:.0}ms fits what was done here",
                 latest_us / 1000.0,
-                late_us / 1000.0
+                late_us / 1000.0,
+                (latest_us / 1000.0).floor() + 1.0
             ));
         }
         if tally.busy_max >= BUSY_SHARE_MAX {
@@ -128,9 +130,27 @@ impl Report {
         why
     }
 
+    /// Why the run counts for nothing, beside the client's limits.
+    pub fn void_because(&self) -> Vec<String> {
+        self.void.iter().cloned().chain(self.nothing()).collect()
+    }
+
+    /// That nothing was sent, or nothing answered, and what failed most.
+    fn nothing(&self) -> Option<String> {
+        let tally = &self.tally;
+        let count = |kind: &Kind| {
+            tally.errors[*kind as usize].saturating_add(tally.warmup_errors[*kind as usize])
+        };
+        let most = KINDS.into_iter().max_by_key(count).filter(|kind| count(kind) > 0);
+        let what = if tally.bytes_out == 0 { "sent" } else { "answered" };
+        let why = most.map(|kind| format!(": {} times {}", count(&kind), kind.name()));
+        let told = || format!("no request was {what}{}", why.unwrap_or_default());
+        (tally.replies_total == 0).then(told)
+    }
+
     /// Whether the numbers say something about the server.
     pub fn is_valid(&self) -> bool {
-        self.void.is_empty() && self.client_limits().is_empty()
+        self.void_because().is_empty() && self.client_limits().is_empty()
     }
 }
 
@@ -149,6 +169,7 @@ mod tests {
     fn late(count: u32, ns: u64) -> Report {
         let asked = Asked { late_after: Duration::from_millis(1), ..Asked::default() };
         let mut report = Report { asked, ..Report::default() };
+        report.tally.replies_total = 100;
         (0..100).for_each(|nth| report.tally.late_by(if nth < count { ns } else { 1_000 }));
         report
     }
@@ -160,9 +181,23 @@ mod tests {
         let report = late(2, 50_000_000);
         let why = report.client_limits().join("; ");
         assert!(why.contains("began 50.0 ms late") && why.contains("more than 1 ms"), "{why}");
+        assert!(why.contains("--late-after 51ms fits what was done here"), "{why}");
         assert!(!report.is_valid() && (report.late_share() - 0.02).abs() < 1e-9);
-        let later = Asked { late_after: Duration::from_millis(60), ..Asked::default() };
+        let later = Asked { late_after: Duration::from_millis(51), ..Asked::default() };
         assert!(Report { asked: later, ..report }.is_valid(), "it is late when it was said to be");
+    }
+
+    #[test]
+    fn a_run_without_an_answer_says_nothing_and_what_failed_most() {
+        let mut report = late(0, 0);
+        assert!(report.is_valid() && report.void_because().is_empty());
+        report.tally.replies_total = 0;
+        assert_eq!(report.void_because(), ["no request was sent"]);
+        (0..3).for_each(|nth| report.tally.error(Kind::Refused, nth > 0));
+        report.tally.error(Kind::Reset, true);
+        report.tally.bytes_out = 1;
+        assert_eq!(report.void_because(), ["no request was answered: 3 times refused"]);
+        assert!(!report.is_valid());
     }
 
     #[test]

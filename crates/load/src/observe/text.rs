@@ -76,7 +76,8 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
         tally.cpu_ns as f64 / 1e9
     )?;
     report.notes.iter().try_for_each(|note| writeln!(out, "  note: {note}"))?;
-    let void = report.void.iter().map(|why| ("VOID", why));
+    let void = report.void_because();
+    let void = void.iter().map(|why| ("VOID", why));
     let limits = report.client_limits();
     let limited = limits.iter().map(|why| ("CLIENT-LIMITED", why));
     void.chain(limited).try_for_each(|(what, why)| writeln!(out, "  {what}: {why}"))

@@ -29,12 +29,14 @@ enum Metric {
     Goodput,
 }
 
-const METRICS: [(&str, Metric); 11] = [
+const METRICS: [(&str, Metric); 13] = [
     ("p50", Metric::Percentile(50.0)),
+    ("p75", Metric::Percentile(75.0)),
     ("p90", Metric::Percentile(90.0)),
     ("p95", Metric::Percentile(95.0)),
     ("p99", Metric::Percentile(99.0)),
     ("p999", Metric::Percentile(99.9)),
+    ("p9999", Metric::Percentile(99.99)),
     ("mean", Metric::Mean),
     ("max", Metric::Max),
     ("errors", Metric::Errors),
@@ -101,6 +103,9 @@ impl FromStr for Threshold {
         };
         let limit = match metric {
             Metric::Percentile(_) | Metric::Mean | Metric::Max => {
+                if value.ends_with(|last: char| last.is_ascii_digit() || last == '.') {
+                    return Err(format!("{name} is a time: give {value} a unit, as in 50ms"));
+                }
                 parse_duration(value)?.as_secs_f64() * 1e6
             }
             Metric::ErrorShare => match value.strip_suffix('%') {
@@ -147,6 +152,10 @@ mod tests {
     fn what_is_no_condition_is_refused() {
         for text in ["p99", "p98 > 1s", "p99 > fast", "> 5", "errors > many", ""] {
             assert!(text.parse::<Threshold>().is_err(), "{text}");
+        }
+        for text in ["p99 > 50", "mean >= 0.5", "max > 0", "p9999<7."] {
+            let why = text.parse::<Threshold>().unwrap_err();
+            assert!(why.contains("a unit, as in 50ms"), "{text}: {why}");
         }
     }
 }

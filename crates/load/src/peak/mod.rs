@@ -94,6 +94,11 @@ impl Curve {
         sustained.map(|point| point.offered).reduce(f64::max)
     }
 
+    /// Whether no request was answered at any rate.
+    pub fn is_silent(&self) -> bool {
+        self.points.iter().all(|point| point.replies <= 0.0)
+    }
+
     /// Whether the client came to its limit before the server did.
     fn is_client_limited(&self) -> bool {
         let beyond = self.points.iter().find(|point| !point.is_sustained());
@@ -325,6 +330,6 @@ mod tests {
         let curve = find(64.0, |offered| Ok(Point { offered, ..Point::default() })).unwrap();
         assert_eq!(curve.saturation(), None);
         assert!(curve.peak() < 1e-9);
-        assert!(text(&curve).contains("no rate was sustained"));
+        assert!(text(&curve).contains("no rate was sustained") && curve.is_silent());
     }
 }

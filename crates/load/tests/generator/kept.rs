@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::common::{OK, answer_all, options, request, run, server};
 use flyball_load::job::{Job, Load, Options};
 use flyball_load::observe::{Kind, Report, text};
-use flyball_testkit::wait::dawdle;
+use flyball_testkit::wait::{DEADLINE, assert_within, dawdle};
 
 fn kept(address: SocketAddr, rate: &str, connections: u32, duration_ms: u64) -> Options {
     let rate = rate.parse().expect("a rate");
@@ -115,7 +115,7 @@ fn who_finds_no_connection_in_its_time_is_given_up_at_the_time_that_it_took() {
     options.timeout = Duration::from_millis(300);
     let begin = Instant::now();
     let tally = run(&options).tally;
-    assert!(begin.elapsed() < Duration::from_secs(5), "it ends: {:?}", begin.elapsed());
+    assert_within(begin, DEADLINE, "it ends");
     assert_eq!((tally.replies, tally.intended, tally.unanswered), (0, 50, 50));
     assert_eq!((tally.error_count(), tally.latency.count()), (50, 50), "{:?}", tally.errors);
     assert!(tally.errors_of(Kind::NoConnection) >= 30, "{:?}", tally.errors);

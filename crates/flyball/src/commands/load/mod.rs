@@ -1,5 +1,6 @@
 //! `flyball load`: runs it, shows how it goes, and reports.
 
+mod compare;
 mod peak;
 mod progress;
 mod tui;
@@ -15,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use flyball::cli::{self, Command, Load, Run};
 use flyball_load::agent;
 use flyball_load::job::{Job, Options};
-use flyball_load::observe::{Kind, Live, Report, csv, hdr_log, json, text};
+use flyball_load::observe::{Kind, Live, Report, csv, hdr_log, pretty, text};
 
 use progress::{Shows, watched};
 
@@ -28,6 +29,7 @@ const VOID_EXIT: u8 = 4;
 pub(crate) fn run(asked: &Load) -> ExitCode {
     let done = match asked {
         Load::Agent(address) => serve(*address).map(|()| ExitCode::SUCCESS),
+        Load::Compare(asked) => compare::run(asked),
         Load::Run(asked) => {
             check(asked).and_then(|()| if asked.find_peak { peak::run(asked) } else { once(asked) })
         }
@@ -52,7 +54,7 @@ fn check(asked: &Run) -> Result<(), String> {
 
 fn once(asked: &Run) -> Result<ExitCode, String> {
     let report = measured(asked, &asked.options, &asked.arguments, &AtomicBool::new(false))?;
-    super::print(&if asked.json { format!("{:#}\n", json(&report)) } else { text(&report) });
+    super::print(&if asked.json { pretty(&report) } else { text(&report) });
     if let Some(file) = &asked.csv {
         fs::write(file, csv(&report)).map_err(|error| told(file, &error))?;
     }
@@ -93,8 +95,10 @@ fn verdict(asked: &Run, report: &Report) -> ExitCode {
     let failures = failures(asked, report);
     failures.iter().for_each(|why| eprintln!("flyball: failed: {why}"));
     let judges = !asked.fail_if.is_empty();
-    if !report.void.is_empty() || judges && !report.is_valid() {
-        eprintln!("flyball: the run is void: it says nothing about the server");
+    let void = report.void_because();
+    if !void.is_empty() || judges && !report.is_valid() {
+        let why = void.first().map(|why| format!(" ({why})")).unwrap_or_default();
+        eprintln!("flyball: the run is void: it says nothing about the server{why}");
         return ExitCode::from(VOID_EXIT);
     }
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED_EXIT) }

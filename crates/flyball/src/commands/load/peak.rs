@@ -56,8 +56,13 @@ pub(super) fn run(asked: &Run) -> Result<ExitCode, String> {
         peak::text(&curve)
     });
     failures.iter().for_each(|why| eprintln!("flyball: failed: {why}"));
+    let is_silent = curve.is_silent();
     if let Some(why) = curve.stopped {
         return Err(why);
+    }
+    if is_silent {
+        eprintln!("flyball: the search is void: no request was answered");
+        return Ok(ExitCode::from(super::VOID_EXIT));
     }
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(super::FAILED_EXIT) })
 }

@@ -86,6 +86,7 @@ fn what_cannot_be_run_says_what_to_do() {
         (&["--rate", "fast", "http://127.0.0.1/"], 2, "ramp:100..1000/10s"),
         (&["--rate", "5", "--connections", "5", "http://127.0.0.1/"], 2, "cannot be used with"),
         (&["--fail-if", "p98 > 1s", "http://127.0.0.1/"], 2, "none of p50"),
+        (&["--fail-if", "p99 > 50", "http://127.0.0.1/"], 2, "give 50 a unit, as in 50ms"),
         (&["--warmup", "20s", "http://127.0.0.1/"], 1, "shorter than the --duration"),
         // Descriptors or ports, whichever are fewer here.
         (&["--connections", "200000", "http://127.0.0.1/"], 1, "200000 connections need"),
@@ -249,12 +250,17 @@ fn a_machine_without_ports_says_so_before_the_run_or_after_it() {
         let url = "http://127.0.0.1:8080/";
         machines.flyball(1, &[&["load", "--json"], arguments, &[url]].concat()).output().unwrap()
     };
-    let output = load(&["--connections", "10"]);
+    let one = ["--source", "127.0.0.1"];
+    let output = load(&[&["--connections", "10"][..], &one].concat());
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{errors}");
     assert!(errors.contains("there are 4") && errors.contains("add --source"), "{errors}");
+    let found = report(&load(&["--connections", "10", "--requests", "50"]));
+    assert!(found["notes"].to_string().contains("from 127.0.0.1 to 127.0.0.5,"), "{found}");
+    assert_eq!((&found["replies"], &found["errors"]["no_port"]), (&50.into(), &0.into()));
 
-    let rate = ["--rate", "100", "--duration", "500ms"];
+    let unasked = ["--rate", "100", "--duration", "500ms"];
+    let rate = [&unasked[..], &one].concat();
     let output = load(&rate);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{errors}");
@@ -270,8 +276,62 @@ fn a_machine_without_ports_says_so_before_the_run_or_after_it() {
     assert!(found["errors"]["no_port"].as_u64().unwrap() > 20, "{found}");
     assert_eq!(found["client_limited"], true);
     let sources = ["--source", "127.0.0.2-127.0.0.40"];
-    let found = report(&load(&[&rate[..], &sources].concat()));
-    assert_eq!((&found["errors"]["no_port"], &found["replies"]), (&0.into(), &50.into()));
+    for asked in [&[&unasked[..], &sources].concat()[..], &unasked] {
+        let found = report(&load(asked));
+        assert_eq!((&found["errors"]["no_port"], &found["replies"]), (&0.into(), &50.into()));
+    }
+}
+
+#[test]
+fn a_run_without_an_answer_is_void_and_has_an_exit_code_of_its_own() {
+    // It accepts and says nothing; and nothing listens at all.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let quick = ["--duration=100ms", "--timeout=100ms", "--json"];
+    for load_of in [&["--rate=20"][..], &["-c", "2"], &["-R", "20", "-c", "2"], &["--find-peak"]] {
+        let url = format!("http://{address}/");
+        let output = load(&[load_of, &quick, &[&url]].concat());
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(4), "{load_of:?}: {errors}");
+        assert!(errors.contains("no request was answered"), "{load_of:?}: {errors}");
+    }
+    drop(silent);
+    let output = load(&[&["--rate=20"], &quick[..], &[&format!("http://{address}/")]].concat());
+    assert_eq!(output.status.code(), Some(4));
+    let found = report(&output);
+    assert_eq!(found["void_because"][0], "no request was sent: 2 times refused", "{found}");
+    assert_eq!(found["valid"], false);
+}
+
+#[test]
+fn reports_are_compared_with_intervals() {
+    let site = Site::new();
+    let server = server_of(&site.root());
+    let url = format!("http://{}/", server.address());
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let late = "--late-after=10s";
+    let few = load(&["-R", "100", "-c", "2", "-d", "1s", late, "--json", &url]);
+    let found = report(&few);
+    assert!(found["machine"]["cores"].as_u64() > Some(0), "{found}");
+    assert!(found["machine"]["kernel"].is_string() && found["version"].is_string(), "{found}");
+    let histogram = found["latency_histogram_us"].as_array().unwrap();
+    let counted: u64 = histogram.iter().filter_map(|pair| pair[1].as_u64()).sum();
+    assert_eq!(counted, 100, "{found}");
+    fs::write(file("a"), &few.stdout).unwrap();
+    fs::write(file("b"), few.stdout.repeat(3)).unwrap();
+    let output = load(&["compare", &file("a"), &file("b")]);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    if found["client_limited"] == false {
+        assert_eq!(output.status.code(), Some(0), "{told}");
+    }
+    assert!(told.contains("one run\n   intervals: 95 % within one run"), "{told}");
+    assert!(told.contains("3 runs\n   intervals: 95 % of the mean"), "{told}");
+    let compared = report(&load(&["compare", "--json", &file("a"), &file("b")]));
+    assert_eq!(compared["figures"][3]["figure"], "p50", "{compared}");
+    assert_eq!(compared["figures"][3]["differs"], false, "{compared}");
+    assert_eq!(load(&["compare", &file("a"), "/nonexistent"]).status.code(), Some(1));
+    assert_eq!(load(&["compare", &file("a")]).status.code(), Some(2));
 }
 
 #[test]

@@ -122,8 +122,8 @@ fn every_option_holds_where_its_row_says_and_is_refused_elsewhere() {
             }
         }
     }
-    // One for the agent and one for the replay, five for each of the others, and no log of sessions at a
-    // rate of requests.
+    // One for the agent and one for the replay, five for each of the others, and no log of
+    // sessions at a rate of requests.
     assert_eq!(bases, 26);
     let never = HOLDS.iter().zip(held).filter(|(_, held)| !held).map(|(row, _)| row.option);
     assert_eq!(never.collect::<Vec<_>>(), [""; 0], "options that hold nowhere");
