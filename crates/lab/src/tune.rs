@@ -24,6 +24,7 @@ use crate::run::{Cpus, Site};
 pub use crate::space::{ARCHITECTURE, Knob, Point, Space};
 pub use bench::Score;
 pub use found::{End, Finalist, Found, Trial};
+pub use outcome::Said;
 pub use search::{Bench, Limits, Stage, Watch, search};
 
 /// The shortest budget: less would not start a server twice.
@@ -96,7 +97,7 @@ pub fn run(
     asked: &Asked,
     notes: &mut dyn Notes,
     stop: &dyn Fn() -> bool,
-) -> Result<String, SetupError> {
+) -> Result<Said, SetupError> {
     let begun = Instant::now();
     let wrong = |error: std::io::Error| SetupError(format!("{}: {error}", asked.out.display()));
     outcome::may_write(asked)?;
@@ -117,7 +118,7 @@ fn tuned(
     scratch: &Path,
     notes: &mut dyn Notes,
     stop: &dyn Fn() -> bool,
-) -> Result<String, SetupError> {
+) -> Result<Said, SetupError> {
     let mut experiment = experiment(asked, scratch)?;
     takes_part(asked, &experiment)?;
     let mut site = site(asked, &experiment, scratch.to_owned(), notes)?;

@@ -74,7 +74,7 @@ impl Row {
     }
 
     /// Whether the intervals have nothing in common; `None` without both of them.
-    pub fn differs(&self) -> Option<bool> {
+    pub fn is_apart(&self) -> Option<bool> {
         let (a, b) = (self.a.interval?, self.b.interval?);
         Some(a.high < b.low || b.high < a.low)
     }

@@ -54,9 +54,10 @@ fn simulate() -> clap::Command {
         .long_about(
             "Replay an access log against caches of every policy and size, and print hit \
              ratios.\n\nThe log is in the common or the combined format, or holds an object of \
-             JSON in each line. The caches follow the very policies and limits of the server. Only \
-             files that `cache.small` lets into memory are counted. What pages refer to is read \
-             from the files beneath --root, or else learnt from the log's referers.",
+             JSON in each line. Hosts are kept apart, if the log has them. The caches follow the \
+             very policies and limits of the server. Only files that `cache.small` lets into \
+             memory are counted. What pages refer to is read from the files beneath --root, or \
+             else learnt from the log's referers. The last line says what to set.",
         )
         .arg(
             Arg::new("log")
@@ -70,7 +71,7 @@ fn simulate() -> clap::Command {
                 .long("root")
                 .value_name("DIR")
                 .value_parser(value_parser!(PathBuf))
-                .help("Where the files are: their sizes are taken from there, not from the log"),
+                .help("Where the files are, or a directory for each host: sizes are from there"),
         )
         .arg(
             Arg::new("policy")
@@ -79,7 +80,7 @@ fn simulate() -> clap::Command {
                 .value_delimiter(',')
                 .default_value(ALL)
                 .value_parser(PossibleValuesParser::new(policies))
-                .help("Policies"),
+                .help("Policies; of all, hinted only with --pin, --keep or --never"),
         )
         .arg(
             Arg::new("size")
@@ -120,8 +121,13 @@ pub(super) fn parsed(given: &ArgMatches) -> Simulate {
     let path = |id| given.get_one::<PathBuf>(id).cloned();
     let patterns = |id| given.get_many::<String>(id).into_iter().flatten().cloned().collect();
     let named: Vec<&String> = given.get_many("policy").into_iter().flatten().collect();
-    let is_named =
-        |policy: &CachePolicy| named.iter().any(|name| *name == ALL || *name == policy.name());
+    let hints = Hints { pin: patterns("pin"), keep: patterns("keep"), never: patterns("never") };
+    // Without hints, the policy that goes by them is that which all begin with.
+    let says = hints != Hints::default();
+    let is_named = |policy: &CachePolicy| {
+        let is_of_all = *policy != CachePolicy::Hinted || says;
+        named.iter().any(|name| *name == policy.name() || *name == ALL && is_of_all)
+    };
     let mut sizes: Vec<u64> = given.get_many("size").into_iter().flatten().copied().collect();
     sizes.sort_unstable();
     sizes.dedup();
@@ -132,7 +138,7 @@ pub(super) fn parsed(given: &ArgMatches) -> Simulate {
             sizes,
             small_bytes_max: given.get_one("small").copied().unwrap_or_default(),
             root: path("root"),
-            hints: Hints { pin: patterns("pin"), keep: patterns("keep"), never: patterns("never") },
+            hints,
         },
         json: given.get_flag("json"),
     }

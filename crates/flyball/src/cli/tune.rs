@@ -49,7 +49,9 @@ pub(super) fn program() -> clap::Command {
              fresh server is started and loaded for each try: on this machine, by itself. What \
              beats the default significantly is written as a configuration, with the evidence \
              beside it; often nothing does. Ctrl-C keeps the best so far. As root, servers have a \
-             network namespace of their own, and a configuration's sites are asked on loopback.",
+             network namespace of their own, and a configuration's sites are asked on loopback.\n\n\
+             Exit codes: 0 there is an answer; 1 it cannot be done here, and why; 2 the command \
+             line is wrong; 4 nothing was compared: there is no result.",
         )
         .arg(
             Arg::new("dir")

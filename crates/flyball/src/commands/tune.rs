@@ -14,7 +14,8 @@ use flyball_lab::contestant;
 use flyball_lab::definition::Value;
 use flyball_lab::run::STOLEN_PERCENT_MAX;
 use flyball_lab::tune::{
-    ARCHITECTURE, Asked, Knob, Notes, Point, Requests, Space, Stage, Target, Watch, run as tuned,
+    ARCHITECTURE, Asked, Knob, Notes, Point, Requests, Said, Space, Stage, Target, Watch,
+    run as tuned,
 };
 
 use super::progress::{self, spoken};
@@ -33,11 +34,20 @@ const FIRST: &[&[(&str, &str)]] = &[
     &[("events", "epoll-edge"), ("accept.limit", "64")],
 ];
 
+/// Exit code where nothing was compared.
+const NO_RESULT_EXIT: u8 = 4;
+
 pub(crate) fn run(asked: &Tune) -> ExitCode {
-    super::finish(outcome(asked))
+    match outcome(asked) {
+        Ok(said) if !said.has_result => {
+            super::print(&said.text);
+            ExitCode::from(NO_RESULT_EXIT)
+        }
+        came => super::finish(came.map(|said| said.text)),
+    }
 }
 
-fn outcome(asked: &Tune) -> Result<String, String> {
+fn outcome(asked: &Tune) -> Result<Said, String> {
     let target = match (&asked.directory, &asked.config, &asked.workload) {
         (Some(directory), ..) => Target::Directory(directory.clone()),
         (_, Some(config), _) => Target::Config(config.clone()),

@@ -50,6 +50,8 @@ pub enum End {
     Better,
     /// Nothing beat the default significantly.
     NoDifference,
+    /// Nothing was compared with the default: there is no result.
+    NoResult,
     /// It was interrupted: the best so far is not confirmed.
     Interrupted,
 }

@@ -17,6 +17,15 @@ use crate::definition::Value;
 use crate::host::{Facts, SetupError, put, put_json};
 use crate::report::{Figure, Line, Spot, drawn, escaped, style};
 
+/// What came of tuning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// In words.
+    pub text: String,
+    /// Whether anything was compared with the default, or is the best so far of what was ended.
+    pub has_result: bool,
+}
+
 /// Points that the page shows of the screen.
 const SHOWN_MAX: usize = 12;
 
@@ -26,7 +35,7 @@ pub(super) fn written(
     found: &Found,
     score: &Score,
     facts: &Facts,
-) -> Result<String, SetupError> {
+) -> Result<Said, SetupError> {
     let settings = asked.space.settings(&found.best);
     let evidence = json!({
         "command": asked.command,
@@ -56,13 +65,13 @@ pub(super) fn written(
         let _ = writeln!(said, "written to {}", config.display());
     }
     let _ = writeln!(said, "the evidence is in {}", page.display());
-    Ok(said)
+    Ok(Said { text: said, has_result: found.end != End::NoResult })
 }
 
 /// What is said of a search that was ended before it had compared anything. What an earlier one
 /// left stays.
-pub(super) fn nothing() -> String {
-    "interrupted before anything was measured\n".into()
+pub(super) fn nothing() -> Said {
+    Said { text: "no result: interrupted before anything was measured\n".into(), has_result: false }
 }
 
 /// Whether the configuration and the evidence may go where they would. Blocks.
@@ -105,6 +114,7 @@ fn conclusion(found: &Found) -> String {
     let mut text = match found.end {
         End::Better => format!("better than the default: {}\n", found.label),
         End::NoDifference => "no difference found: nothing beat the default significantly\n".into(),
+        End::NoResult => "no result: nothing was compared with the default\n".into(),
         End::Interrupted => format!("interrupted; the best so far, unconfirmed: {}\n", found.label),
     };
     if let Some(noise) = found.noise {
@@ -124,7 +134,7 @@ fn conclusion(found: &Found) -> String {
         let _ = writeln!(text, "  {void} of {all} runs do not count; the first: {why}");
     } else if let Some(why) = found.refused().filter(|_| found.finalists.is_empty()) {
         let _ = writeln!(text, "  none of the best could be confirmed; of the first: {why}");
-    } else if found.finalists.is_empty() && found.end == End::NoDifference {
+    } else if found.end == End::NoResult {
         text += "  there was no time to compare anything twice; give it a larger --budget\n";
     }
     text
@@ -239,12 +249,18 @@ fn set(table: &mut toml::Table, key: &str, value: &Value) {
     }
 }
 
-fn page_of(asked: &Asked, found: &Found, score: &Score, facts: &Facts) -> String {
-    let verdict = match found.end {
+/// The verdict of the page: its class, and itself.
+fn verdict(found: &Found) -> (&'static str, String) {
+    match found.end {
         End::Better => ("reproduced", format!("Better than the default: {}", found.label)),
         End::NoDifference => ("no-result", "Nothing beat the default significantly".to_owned()),
+        End::NoResult => ("no-result", "No result: nothing was compared".to_owned()),
         End::Interrupted => ("weaker", format!("Interrupted. Best so far: {}", found.label)),
-    };
+    }
+}
+
+fn page_of(asked: &Asked, found: &Found, score: &Score, facts: &Facts) -> String {
+    let verdict = verdict(found);
     let mut text = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
          content=\"width=device-width,initial-scale=1\"><title>flyball tune</title>\

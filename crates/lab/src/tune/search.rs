@@ -48,6 +48,10 @@ const KEPT_UP: f64 = 0.95;
 /// Seeds of the confirmation are from here on: none of them was seen before.
 const FRESH_SEEDS: u64 = 1 << 32;
 
+/// Searches at most, one after the other, while none has come to a comparison: each has what is
+/// left of the budget.
+const SEARCHES_MAX: u32 = 16;
+
 /// Shares of the budget at which the stages end. The last has the rest, half of all: what it
 /// cannot tell apart was searched for in vain.
 const UNTIL: [(Stage, f64); 4] =
@@ -127,7 +131,8 @@ pub struct Limits<'a> {
     pub seed: u64,
 }
 
-/// Searches. Blocks for about the budget; `first` are points that are tried in any case, such as
+/// Searches, and again while that compared nothing and there is time. Blocks for about the budget;
+/// `first` are points that are tried in any case, such as
 /// those that the papers recommend.
 pub fn search(
     space: &Space,
@@ -149,12 +154,16 @@ pub fn search(
         leaders: Vec::new(),
         swept: false,
         busy: Duration::ZERO,
+        from: Duration::ZERO,
     };
-    search.noise();
-    search.screen(first);
-    search.halve();
-    search.step();
-    let finalists = search.confirm();
+    let mut finalists = search.once(first);
+    for _ in 1..SEARCHES_MAX {
+        if !finalists.is_empty() || !search.has_time_again() {
+            break;
+        }
+        search.from = (limits.spent)();
+        finalists = search.once(first);
+    }
     search.found(finalists)
 }
 
@@ -174,9 +183,25 @@ struct Search<'a> {
     swept: bool,
     /// Time that runs in overload have taken.
     busy: Duration,
+    /// What was spent when the stages began.
+    from: Duration,
 }
 
 impl Search<'_> {
+    fn once(&mut self, first: &[Point]) -> Vec<Finalist> {
+        self.noise();
+        self.screen(first);
+        self.halve();
+        self.step();
+        self.confirm()
+    }
+
+    /// Whether another search could compare anything: its first runs, and pairs that may tell.
+    fn has_time_again(&self) -> bool {
+        let least = NOISE_RUNS + SCREEN.0 + 2 * pairs_needed(1);
+        !(self.stop)() && self.runs_left(Stage::Confirmation) >= least
+    }
+
     fn noise(&mut self) {
         let default = self.space.default_point();
         for nth in 0..NOISE_RUNS {
@@ -341,9 +366,14 @@ impl Search<'_> {
         best.truncate((1..=most).rev().find(|count| fits(*count, cost)).unwrap_or(1));
         let mut all = vec![default];
         all.append(&mut best);
-        let blocks = (runs / (all.len() * cost)).min(CONFIRM_BLOCKS_MAX);
+        // Runs may turn out shorter than they were: as long as there is time for one more.
+        let expected = (runs / (all.len() * cost)).min(CONFIRM_BLOCKS_MAX);
         let mut scores: Vec<BTreeMap<usize, f64>> = vec![BTreeMap::new(); all.len()];
-        for block in 0..blocks {
+        for block in 0..CONFIRM_BLOCKS_MAX {
+            let block_s = self.each_s() * (all.len() * cost) as f64;
+            if block >= expected && self.left_s(Stage::Confirmation) <= block_s {
+                break;
+            }
             let mut order: Vec<usize> = (0..all.len()).collect();
             self.rng.shuffle(&mut order);
             for (done, nth) in order.into_iter().enumerate() {
@@ -351,6 +381,7 @@ impl Search<'_> {
                 if (self.stop)() || !enough {
                     return self.finalists(&all, &scores);
                 }
+                let blocks = expected.max(block + 1);
                 let count = (block * all.len() + done, blocks * all.len());
                 let seed = self.fresh_seed(block);
                 let score = self.run_at(at, &all[nth], Stage::Confirmation, seed, count);
@@ -428,6 +459,7 @@ impl Search<'_> {
                 };
                 (End::Interrupted, best.unwrap_or(default))
             }
+            None if finalists.is_empty() => (End::NoResult, default),
             None => (End::NoDifference, default),
         };
         let noise = self.noise_spread();
@@ -528,7 +560,8 @@ impl Search<'_> {
     /// Seconds until a stage has to end.
     fn left_s(&self, stage: Stage) -> f64 {
         let share = UNTIL.iter().find(|(of, _)| *of == stage).map_or(1.0, |(_, share)| *share);
-        self.limits.budget.as_secs_f64() * share - (self.limits.spent)().as_secs_f64()
+        let (from, all) = (self.from.as_secs_f64(), self.limits.budget.as_secs_f64());
+        from + (all - from) * share - (self.limits.spent)().as_secs_f64()
     }
 
     /// Seconds that a run in overload takes, by those that there were.
@@ -604,6 +637,9 @@ mod tests {
             let shared = fastrand::Rng::with_seed(seed).f64() * 0.04;
             let own = (self.rng.f64() + self.rng.f64() - 1.0) * 0.03;
             let could = 1_000.0 * (self.factor)(point) * (1.0 + shared + own);
+            if could.is_nan() {
+                return Err("another program ran".into());
+            }
             Ok(if sweeps { could } else { could.min(self.arrives) })
         }
 
@@ -728,9 +764,26 @@ mod tests {
     fn a_tiny_budget_ends_in_time_and_promises_nothing() {
         let (budget, takes) = (Duration::from_millis(400), Duration::from_millis(40));
         let found = searched(&known, (budget, takes), 1, u32::MAX);
-        assert_eq!((found.end, found.best), (End::NoDifference, vec![0, 2, 1]));
+        assert_eq!((found.end, found.best), (End::NoResult, vec![0, 2, 1]));
         // Every stage ends before a run that would not fit; two of noise are made in any case.
         assert!((4..=10).contains(&found.trials.len()), "{}", found.trials.len());
+    }
+
+    #[test]
+    fn a_search_that_compared_nothing_begins_again_and_uses_its_budget() {
+        // Nothing of the first third of the runs counts, as beside another program.
+        let (takes, made) = (Duration::from_millis(5), Cell::new(0));
+        let late = |point: &Point| {
+            made.set(made.get() + 1);
+            if made.get() <= 100 { f64::NAN } else { known(point) }
+        };
+        let (found, _) = counted(&late, (takes * 400, takes), 1, u32::MAX, None);
+        assert!(!found.finalists.is_empty(), "{found:#?}");
+        let void = |_: &Point| f64::NAN;
+        let (found, _) = counted(&void, (takes * 400, takes), 1, u32::MAX, None);
+        assert_eq!(found.end, End::NoResult);
+        let least = NOISE_RUNS + SCREEN.0 + 2 * pairs_needed(1);
+        assert!(found.trials.len() > 400 - least - 20, "{} runs", found.trials.len());
     }
 
     #[test]

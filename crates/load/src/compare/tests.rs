@@ -47,15 +47,18 @@ fn one_run_tells_intervals_from_within_and_says_so() {
     // Ranks 469 and 531 of a thousand, ten at each millisecond.
     assert!((interval.low / 47_000.0 - 1.0).abs() < 0.01, "{interval:?}");
     assert!((interval.high / 54_000.0 - 1.0).abs() < 0.01, "{interval:?}");
-    assert_eq!(median.differs(), Some(true));
+    assert_eq!(median.is_apart(), Some(true));
     assert!((median.ratio().unwrap().middle - 2.0).abs() < 0.01);
-    assert_eq!(row(&rows, "p99.99").differs(), None, "a thousand requests do not tell");
+    assert_eq!(row(&rows, "p99.99").is_apart(), None, "a thousand requests do not tell");
     let rate = row(&rows, "replies/s");
     assert!(rate.a.interval.is_some_and(|found| found.low <= 100.0 && found.high >= 100.5));
-    assert_eq!(rate.differs(), Some(false));
+    assert_eq!(rate.is_apart(), Some(false));
     let told = text(&a, &b);
     assert!(told.contains("A: a.json, one run\n   intervals: 95 % within one run"), "{told}");
-    assert!(told.contains(") differs\n") && told.contains("too little to tell"), "{told}");
+    assert!(
+        told.contains(") apart in these runs\n") && told.contains("too little to tell"),
+        "{told}"
+    );
     assert_eq!(json(&a, &b)["figures"].as_array().unwrap().len(), FIGURES.len());
     assert!(unlike(&a, &b).is_empty() && void(&a, &b).is_empty());
 }
@@ -66,7 +69,7 @@ fn of_several_runs_the_interval_is_that_of_their_mean() {
     let (a, b) = (side("a", &many([1, 2, 3, 2])), side("b", &many([1, 2, 2, 3])));
     let rows = rows(&a, &b);
     let median = row(&rows, "p50");
-    assert_eq!((a.runs(), median.differs()), (4, Some(false)));
+    assert_eq!((a.runs(), median.is_apart()), (4, Some(false)));
     let interval = median.a.interval.unwrap();
     assert!(interval.low < 51_000.0 && interval.high > 51_000.0, "{interval:?}");
     assert!(text(&a, &b).contains("4 runs\n   intervals: 95 % of the mean of the runs"));

@@ -29,9 +29,10 @@ fn write(out: &mut String, a: &Side, b: &Side) -> std::fmt::Result {
         writeln!(out, "   intervals: {}", how(side))?;
     }
     writeln!(out, "\n{:<10}{:<34}{:<34}B/A", "", "A", "B")?;
+    let of_runs = a.runs() > 1 && b.runs() > 1;
     for row in rows(a, b) {
         let (left, right) = (shown(&row, row.a), shown(&row, row.b));
-        writeln!(out, "{:<10}{left:<34}{right:<34}{}", row.name, verdict(&row))?;
+        writeln!(out, "{:<10}{left:<34}{right:<34}{}", row.name, verdict(&row, of_runs))?;
     }
     writeln!(out)?;
     unlike(a, b).iter().try_for_each(|what| writeln!(out, "note: not alike: {what}"))?;
@@ -59,14 +60,16 @@ fn shown(row: &Row, found: Found) -> String {
     }
 }
 
-/// The ratio, and whether it is one.
-fn verdict(row: &Row) -> String {
+/// The ratio, and whether it is one: by several runs of both it is one of the servers, else of
+/// these runs.
+fn verdict(row: &Row, of_runs: bool) -> String {
     let ratio = match row.ratio() {
         Some(Interval { low, middle, high }) => format!("{middle:.3} ({low:.3} to {high:.3})"),
         None => return "too little to tell".into(),
     };
-    match row.differs() {
-        Some(true) => format!("{ratio} differs"),
+    match row.is_apart() {
+        Some(true) if of_runs => format!("{ratio} differs"),
+        Some(true) => format!("{ratio} apart in these runs"),
         _ => ratio,
     }
 }
@@ -82,7 +85,7 @@ pub fn json(a: &Side, b: &Side) -> Value {
                 "a": found(row.a),
                 "b": found(row.b),
                 "ratio": row.ratio().map(ends),
-                "differs": row.differs(),
+                "apart": row.is_apart(),
             })
         })
         .collect();

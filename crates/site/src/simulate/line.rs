@@ -1,11 +1,15 @@
 //! One line of an access log: the common and the combined format, and objects of JSON.
 
+use std::net::IpAddr;
+
 use flyball_http::End;
 use serde_json::Value;
 
 /// What a replay needs of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
+    /// The host that was asked, in lower case and without its port; empty if the log does not say.
+    pub(super) host: Vec<u8>,
     /// The path, as it was sent, without the query.
     pub(super) path: Vec<u8>,
     pub(super) status: u16,
@@ -28,6 +32,7 @@ pub(super) enum Line {
 /// Keys of JSON under which servers write the same thing; the first that is there counts.
 const METHOD: &[&str] = &["method", "request_method"];
 const TARGET: &[&str] = &["path", "uri", "target", "request_uri", "url"];
+const HOST: &[&str] = &["host", "http_host", "vhost", "server_name"];
 const REQUEST: &[&str] = &["request", "request_line"];
 const STATUS: &[&str] = &["status", "status_code"];
 const BYTES: &[&str] = &["bytes_sent", "bytes", "body_bytes_sent", "size", "length"];
@@ -44,7 +49,8 @@ pub(super) fn parse(line: &[u8]) -> Line {
     }
 }
 
-/// `ADDRESS - USER [TIME] "METHOD TARGET VERSION" STATUS BYTES`, and then perhaps `"REFERER"`.
+/// `ADDRESS - USER [TIME] "METHOD TARGET VERSION" STATUS BYTES`, and then perhaps `"REFERER"`; and
+/// before all perhaps `HOST:PORT`.
 fn combined(line: &[u8]) -> Option<Line> {
     let (request, rest) = quoted(line)?;
     let mut fields = rest.splitn(2, |&byte| byte == b'"');
@@ -58,7 +64,17 @@ fn combined(line: &[u8]) -> Option<Line> {
     let referer = fields.next().and_then(|rest| rest.split(|&byte| byte == b'"').next());
     let mut words = request.split(|&byte| byte == b' ');
     let (method, target) = (words.next()?, words.next());
-    Some(entry(method, target, status as u16, bytes, referer))
+    let host = host_before(line).unwrap_or_default();
+    Some(entry(method, (host, target), status as u16, bytes, referer))
+}
+
+/// The host that stands before the address, as in the `vhost_combined` of Apache.
+fn host_before(line: &[u8]) -> Option<&[u8]> {
+    let mut words = line.split(|&byte| byte == b' ');
+    let (first, second) = (words.next()?, words.next()?);
+    let is_address =
+        |word: &[u8]| std::str::from_utf8(word).is_ok_and(|text| text.parse::<IpAddr>().is_ok());
+    (is_address(second) && !is_address(first)).then_some(first)
 }
 
 /// The first quoted text, and what follows it.
@@ -95,7 +111,8 @@ fn json(line: &[u8]) -> Option<Line> {
     if find(END).and_then(Value::as_str).is_some_and(|end| End::is_cut(end.as_bytes())) {
         return Some(Line::Other);
     }
-    Some(entry(method.as_bytes(), target, status as u16, bytes, referer))
+    let host = find(HOST).and_then(Value::as_str).unwrap_or_default().as_bytes();
+    Some(entry(method.as_bytes(), (host, target), status as u16, bytes, referer))
 }
 
 /// A number, or its digits in a string.
@@ -110,28 +127,49 @@ fn number(digits: &[u8]) -> Option<u64> {
 
 fn entry(
     method: &[u8],
-    target: Option<&[u8]>,
+    (host, target): (&[u8], Option<&[u8]>),
     status: u16,
     bytes: Option<u64>,
     referer: Option<&[u8]>,
 ) -> Line {
-    let path = target.and_then(|target| path_of(&unescaped(target)));
+    let target = target.map(unescaped);
+    let path = target.as_deref().and_then(path_of);
     match (method, path) {
         (b"GET" | b"HEAD", Some(path)) => {
             // The length of what was not sent is that of nothing.
             let bytes = bytes.filter(|_| method == b"GET");
             let referer = referer.map(unescaped).and_then(|referer| path_of(&referer));
-            Line::Entry(Entry { path, status, bytes, referer })
+            // What a target names holds, whatever the field says (RFC 9112, section 3.2.2).
+            let host = host_name(target.as_deref().and_then(host_of).unwrap_or(host));
+            Line::Entry(Entry { host, path, status, bytes, referer })
         }
         _ => Line::Other,
     }
 }
 
+/// What follows the scheme of a URL; `None` of another target.
+fn behind_scheme(target: &[u8]) -> Option<&[u8]> {
+    let schemes: [&[u8]; 2] = [b"http://", b"https://"];
+    schemes.iter().find_map(|scheme| target.strip_prefix(*scheme))
+}
+
+/// The host and port of a URL.
+fn host_of(target: &[u8]) -> Option<&[u8]> {
+    let rest = behind_scheme(target)?;
+    rest.split(|byte| b"/?#".contains(byte)).next()
+}
+
+/// A host as one is told from another: in lower case, without its port; empty where it is `-`.
+fn host_name(host: &[u8]) -> Vec<u8> {
+    let port = host.iter().rposition(|&byte| byte == b':');
+    let port = port.filter(|at| host[at + 1..].iter().all(u8::is_ascii_digit));
+    let name = &host[..port.unwrap_or(host.len())];
+    if name == b"-" { Vec::new() } else { name.to_ascii_lowercase() }
+}
+
 /// The path of a target or of a URL, without its query.
 fn path_of(target: &[u8]) -> Option<Vec<u8>> {
-    let schemes: [&[u8]; 2] = [b"http://", b"https://"];
-    let behind = schemes.iter().find_map(|scheme| target.strip_prefix(*scheme));
-    let target = match behind {
+    let target = match behind_scheme(target) {
         // The host ends where the path begins.
         Some(rest) => memchr::memchr(b'/', rest).map_or(&b"/"[..], |at| &rest[at..]),
         None => target,
@@ -172,7 +210,28 @@ mod tests {
 
     fn file(path: &str, bytes: Option<u64>, referer: Option<&str>) -> Line {
         let referer = referer.map(|referer| referer.as_bytes().to_vec());
-        Line::Entry(Entry { path: path.as_bytes().to_vec(), status: 200, bytes, referer })
+        let (host, path) = (Vec::new(), path.as_bytes().to_vec());
+        Line::Entry(Entry { host, path, status: 200, bytes, referer })
+    }
+
+    #[test]
+    fn the_host_is_told_wherever_a_log_has_it() {
+        let start = "127.0.0.1 - - [06/Nov/1994:08:49:37 +0000]";
+        let flat = |host: &str| {
+            format!("{{\"method\":\"GET\",\"path\":\"/a\",\"status\":200,\"host\":\"{host}\"}}")
+        };
+        let asked = "{\"method\":\"GET\",\"uri\":\"/a\",\"host\":\"[::1]:80\"}";
+        for (line, expected) in [
+            (format!("{start} \"GET /a HTTP/1.1\" 200 5"), ""),
+            (format!("{start} \"GET http://X.test:80/a HTTP/1.1\" 200 5"), "x.test"),
+            (format!("b.test:443 {start} \"GET /a HTTP/1.1\" 200 5"), "b.test"),
+            (flat("C.test:8080"), "c.test"),
+            (format!("{{\"request\":{asked},\"status\":200}}"), "[::1]"),
+            (flat("-"), ""),
+        ] {
+            let Line::Entry(entry) = parse(line.as_bytes()) else { panic!("{line}") };
+            assert_eq!(entry.host, expected.as_bytes(), "{line}");
+        }
     }
 
     #[test]
@@ -186,7 +245,6 @@ mod tests {
             ),
             (format!("{start} \"GET /a\\x22b HTTP/1.1\" 200 -"), file("/a\"b", None, None)),
             (format!("{start} \"GET /a\\\"b HTTP/1.1\" 200 7 \"-\""), file("/a\"b", Some(7), None)),
-            (format!("{start} \"GET http://x HTTP/1.1\" 200 5"), file("/", Some(5), None)),
             (format!("{start} \"HEAD /a HTTP/1.1\" 200 0"), file("/a", None, None)),
             (format!("{start} \"POST /a HTTP/1.1\" 200 5"), Line::Other),
             (format!("{start} \"-\" 400 - \"-\" \"-\""), Line::Other),

@@ -6,6 +6,12 @@ use serde_json::{Value, json};
 
 use crate::policy::CachePolicy;
 
+/// Hits that a smaller cache may miss of those of the best: it is set if it comes so near.
+const NEAR: f64 = 0.01;
+
+/// Hits that another policy has to have more than that of the server's own default.
+const BETTER: f64 = 0.005;
+
 /// What came of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -86,6 +92,32 @@ impl Report {
         ratio(outcome.hit_bytes, self.bytes)
     }
 
+    /// The cache to have: the smallest that comes near the best, by the default policy unless
+    /// another is better; `None` where none answered anything.
+    fn advised(&self) -> Option<&Outcome> {
+        let ratio = |outcome: &&Outcome| self.hit_ratio(outcome);
+        let best = self.outcomes.iter().map(|one| self.hit_ratio(one)).fold(0.0, f64::max);
+        let near = self.outcomes.iter().filter(|one| best > 0.0 && ratio(one) >= best - NEAR);
+        let least = near.map(|one| one.size).min()?;
+        let of_size = || self.outcomes.iter().filter(|one| one.size == least);
+        let first = of_size().max_by(|a, b| ratio(a).total_cmp(&ratio(b)))?;
+        let usual = of_size().find(|one| one.policy == CachePolicy::default());
+        usual.filter(|usual| ratio(usual) + BETTER >= ratio(&first)).or(Some(first))
+    }
+
+    /// What to set, in one sentence.
+    fn advice(&self) -> String {
+        let Some(advised) = self.advised() else {
+            return "Leave the cache as it is: none of these would have answered a request.".into();
+        };
+        let (policy, content) = (advised.policy.name(), setting(advised.size));
+        let (share, near) = (100.0 * self.hit_ratio(advised), 100.0 * NEAR);
+        format!(
+            "Set cache.policy = {policy:?} and cache.content = {content:?}: it would have answered \
+             {share:.1} % of the requests, and none of the others more than {near:.0} % more."
+        )
+    }
+
     /// All of it.
     pub fn to_json(&self) -> Value {
         let outcome = |outcome: &Outcome| {
@@ -117,6 +149,8 @@ impl Report {
             },
             "has_objects": self.has_objects,
             "outcomes": self.outcomes.iter().map(outcome).collect::<Vec<_>>(),
+            "advised": self.advised().map(outcome),
+            "advice": self.advice(),
         })
     }
 
@@ -179,8 +213,14 @@ impl fmt::Display for Report {
                 outcome.ahead
             )?;
         }
-        Ok(())
+        writeln!(f, "\n{}", self.advice())
     }
+}
+
+/// A size as the setting takes it, which has no fractions.
+fn setting(bytes: u64) -> String {
+    let whole = size(bytes);
+    if whole.contains('.') { bytes.to_string() } else { whole }
 }
 
 fn ratio(part: u64, whole: u64) -> f64 {

@@ -267,3 +267,43 @@ fn a_log_that_cannot_be_read_is_told() {
     let mut simulation = Simulation::new(options(&[KIB])).unwrap();
     assert!(simulation.replay(io::BufReader::new(Broken), |_| {}).is_err());
 }
+
+#[test]
+fn hosts_have_files_of_their_own() {
+    let line = |host: &str, path: &str| {
+        format!(
+            "{{\"method\":\"GET\",\"host\":\"{host}\",\"path\":\"{path}\",\"status\":200,\
+             \"bytes_sent\":1000}}\n"
+        )
+    };
+    let hosts = ["a.test", "A.TEST:80", "b.test", "c.test"];
+    let log: String = hosts.map(|host| line(host, "/x.css")).concat();
+    let report = replay(options(&[KIB * KIB]), &log);
+    assert_eq!((report.files, report.outcomes[0].hits), (3, 1));
+    // With a root, those are apart that have a directory there.
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir(root.path().join("b.test")).unwrap();
+    std::fs::write(root.path().join("x.css"), [b'x'; 100]).unwrap();
+    std::fs::write(root.path().join("b.test/x.css"), [b'y'; 300]).unwrap();
+    let options = Options { root: Some(root.path().into()), ..options(&[KIB * KIB]) };
+    let report = replay(options, &log);
+    assert_eq!((report.files, report.file_bytes, report.outcomes[0].hits), (2, 400, 2));
+}
+
+#[test]
+fn what_to_set_is_the_smallest_that_comes_near_the_best_and_its_policy() {
+    let told = |options: Options, log: &str| replay(options, log).to_string();
+    let sizes = [KIB, 512 * KIB, 4 * KIB * KIB, 16 * KIB * KIB];
+    let drift = told(options(&sizes), &with_drift());
+    let last = drift.lines().last().unwrap();
+    assert!(last.starts_with("Set cache.policy = \"lru\" and cache.content = \""), "{drift}");
+    assert!(!last.contains("16MiB"), "a smaller one does as well: {drift}");
+    let scans = told(options(&[512 * KIB]), &with_scans());
+    let last = scans.lines().last().unwrap();
+    assert!(
+        last.starts_with("Set cache.policy = \"lfu\" and cache.content = \"512KiB\""),
+        "{scans}"
+    );
+    let nothing = told(options(&sizes), &line("/a", 9, "-"));
+    assert!(nothing.trim_end().ends_with("none of these would have answered a request."));
+}

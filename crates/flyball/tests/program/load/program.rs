@@ -329,7 +329,7 @@ fn reports_are_compared_with_intervals() {
     assert!(told.contains("3 runs\n   intervals: 95 % of the mean"), "{told}");
     let compared = report(&load(&["compare", "--json", &file("a"), &file("b")]));
     assert_eq!(compared["figures"][3]["figure"], "p50", "{compared}");
-    assert_eq!(compared["figures"][3]["differs"], false, "{compared}");
+    assert_eq!(compared["figures"][3]["apart"], false, "{compared}");
     assert_eq!(load(&["compare", &file("a"), "/nonexistent"]).status.code(), Some(1));
     assert_eq!(load(&["compare", &file("a")]).status.code(), Some(2));
 }
