@@ -1,6 +1,7 @@
 //! All runs of an experiment: calibrated, in an order that chance decides, repeated when they are
 //! void, kept as they come, and gone on with after an interruption.
 
+mod hopeless;
 mod options;
 mod runs;
 pub(crate) mod seen;
@@ -29,6 +30,7 @@ use crate::run::{
 use crate::schedule::Turn;
 use crate::verdict::looks_at;
 
+use hopeless::FirstRuns;
 pub use options::Options;
 pub use runs::{Runs, Unfair};
 use settled::Settled;
@@ -121,6 +123,7 @@ pub fn run(
         begun_by: None,
         missed: 0,
         uncertain: 0,
+        first: FirstRuns::default(),
         runs,
     };
     let done = campaign.settle(out, progress).and_then(|settled| {
@@ -181,7 +184,7 @@ fn present<'a>(
 ) -> Vec<Cell<'a>> {
     let one_file = ["one-packet", "single-file"].contains(&experiment.workload.name.as_str());
     for series in experiment.series(quick) {
-        if let Err(absent) = contestant::is_there(&series.contestant, one_file) {
+        if let Err(absent) = contestant::takes_part(series, one_file) {
             let why = match absent {
                 Absent::Missing(missing) => missing.to_string(),
                 Absent::Unable(why) => why,
@@ -214,6 +217,8 @@ struct Campaign<'a> {
     missed: usize,
     /// Runs before all others that stayed void.
     uncertain: usize,
+    /// Whether any run has counted so far.
+    first: FirstRuns,
     runs: Runs,
 }
 
@@ -554,10 +559,18 @@ impl Campaign<'_> {
             let path = file(attempt);
             let before: Option<Record> = self.options.resume.then(|| kept(&path)).flatten();
             let record = match before {
-                Some(record) => record,
+                Some(record) => {
+                    if record.void.is_empty() {
+                        self.first.made(&[]);
+                    }
+                    record
+                }
                 None => {
                     let Some(record) = self.measured(cell, turn, attempt, progress)? else { break };
                     put_json(&path, &record)?;
+                    if let Some(why) = self.first.made(&record.void) {
+                        return Err(SetupError(why));
+                    }
                     record
                 }
             };

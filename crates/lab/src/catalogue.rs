@@ -100,6 +100,10 @@ pub fn all() -> Result<Vec<Experiment>, DefinitionError> {
             let why = format!("it calls itself {:?}", experiment.name);
             return Err(DefinitionError { file: file(name), why });
         }
+        if experiment.rows.is_empty() || experiment.source.is_empty() {
+            let why = "no row of the papers is named".into();
+            return Err(DefinitionError { file: file(name), why });
+        }
         experiments.push(experiment);
     }
     let whole = |experiment: &Experiment| -> Result<Experiment, DefinitionError> {
@@ -143,8 +147,7 @@ pub fn named(experiments: &[Experiment], name: &str) -> Result<Experiment, Strin
         return Err(format!("{name}: there is an experiment {} already", experiment.name));
     }
     for series in &experiment.series {
-        contestant::check(&series.contestant)
-            .and_then(|()| contestant::check_settings(series))
+        contestant::check_series(series, &experiment.axis)
             .map_err(|why| format!("{name}: series {:?}: {why}", series.name))?;
     }
     if experiment.not_testable.is_none() {
@@ -189,6 +192,31 @@ pub fn claims_on(experiment: &Experiment) -> Result<Vec<Claim>, DefinitionError>
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+
+    #[test]
+    fn a_definition_of_ones_own_needs_no_paper_and_brings_its_own_server() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("mine.toml");
+        let text = "name = \"mine\"\ntitle = \"x\"\n[workload]\nname = \"one-packet\"\n\
+                    [[series]]\nname = \"a\"\ncontestant = \"flyball\"\n\
+                    [[series]]\nname = \"b\"\ncommand = [\"sh\", \"{address}\", \"{root}\"]\n\
+                    [[claims]]\nsays = \"x\"\nmeasure = \"goodput_per_s\"\nleft = \"a\"\n\
+                    right = \"b\"\nat = \"last\"\nis = \"greater\"\nreproduced = 2\n";
+        let read = |from: &str, to: &str| {
+            std::fs::write(&file, text.replace(from, to)).unwrap();
+            named(&all().unwrap(), file.to_str().unwrap())
+        };
+        let whole = read("", "").unwrap();
+        assert_eq!((whole.rows.len(), whole.series[1].command.len()), (0, 3));
+        for (from, to, why) in [
+            ("{address}", "{addres}", "did you mean {address}?"),
+            ("contestant = \"flyball\"\n", "", "needs a `contestant` or a `command`"),
+            ("command = [", "set = { a = 1 }\ncommand = [", "stands in it: without"),
+        ] {
+            let told = read(from, to).unwrap_err();
+            assert!(told.contains(why), "{to}: {told}");
+        }
+    }
 
     use super::*;
 
@@ -241,6 +269,17 @@ mod tests {
             assert!(!series.set.is_empty(), "{}", series.name);
             assert_eq!(series.architecture, plain.architecture);
         }
+    }
+
+    #[test]
+    fn the_example_of_the_documentation_is_a_definition() {
+        let text = include_str!("../../../docs/lab.md");
+        let example = text.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("python.toml");
+        std::fs::write(&file, example).unwrap();
+        let read = named(&all().unwrap(), file.to_str().unwrap()).unwrap();
+        assert_eq!(read.series[1].command[0], "python3");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! A peer gets what ours gets: the same files, CPUs, memory and descriptors, and the same accept
 //! queue where it has a setting for it.
 
+mod outsider;
 mod peers;
 
 use std::env;
@@ -12,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 
-use crate::definition::{Machine, Series, Value};
+use crate::definition::{Axis, Machine, Series, Value, Varies};
 use crate::host::{Missing, PREFIX, Place, SetupError, find, first_line, is_root};
 use crate::nearest::nearest;
 use crate::space::{Knob, Space};
@@ -68,11 +69,28 @@ pub fn check(name: &str) -> Result<(), String> {
     Err(format!("there is no contestant {name:?}{}", near.unwrap_or_default()))
 }
 
+/// Checks who a series is, and what it says of it.
+///
+/// # Errors
+/// Which contestant, name or setting there is of a similar name, or what does not belong together.
+pub fn check_series(series: &Series, axis: &Axis) -> Result<(), String> {
+    if !series.command.is_empty() {
+        if axis.varies == Varies::Setting {
+            return Err("an axis of a setting is not of a command".into());
+        }
+        return outsider::check(series);
+    }
+    if series.contestant.is_empty() {
+        return Err("it needs a `contestant` or a `command`".into());
+    }
+    check(&series.contestant).and_then(|()| check_settings(series))
+}
+
 /// Checks what a series sets of a peer; what it sets of ours is the server's business.
 ///
 /// # Errors
 /// Which setting, or value, there is of a similar name.
-pub fn check_settings(series: &Series) -> Result<(), String> {
+fn check_settings(series: &Series) -> Result<(), String> {
     let Some(peer) = peer(&series.contestant) else { return Ok(()) };
     for (key, value) in &series.set {
         let keys = peer.variables.iter().map(|variable| variable.key);
@@ -103,6 +121,17 @@ pub fn space(name: &str) -> Option<Space> {
     Some(Space { knobs: peer(name)?.variables.iter().map(knob).collect() })
 }
 
+/// Whether the contestant of a series can take part.
+///
+/// # Errors
+/// Why it cannot.
+pub fn takes_part(series: &Series, one_file: bool) -> Result<(), Absent> {
+    match series.command.is_empty() {
+        true => is_there(&series.contestant, one_file),
+        false => outsider::is_there(series),
+    }
+}
+
 /// Whether a contestant can take part.
 ///
 /// # Errors
@@ -116,8 +145,11 @@ pub fn is_there(contestant: &str, one_file: bool) -> Result<(), Absent> {
     Ok(())
 }
 
-/// What a contestant says of its version. Blocks.
+/// What a contestant says of its version; nothing of a command of one's own. Blocks.
 pub fn version(series: &Series, flyball: &Path) -> Option<String> {
+    if !series.command.is_empty() {
+        return None;
+    }
     match peer(&series.contestant) {
         None => first_line(Command::new(flyball).arg("--version")),
         Some(peer) => first_line(Command::new(find(peer.program).ok()?).arg(peer.version)),
@@ -134,6 +166,7 @@ pub fn command(
     place: &Place,
 ) -> Result<Command, SetupError> {
     match peer(&series.contestant) {
+        _ if !series.command.is_empty() => outsider::command(series, conditions, place),
         Some(peer) => peer.command(series, conditions, place),
         None => our_command(series, conditions, place),
     }

@@ -39,11 +39,14 @@ pub struct Experiment {
     pub name: String,
     /// What it is about, in a line.
     pub title: String,
-    /// The paper's tag and where in it: `S0, Figure 8`.
+    /// The paper's tag and where in it: `S0, Figure 8`; empty, as the next two, of one's own.
+    #[serde(default)]
     pub source: String,
     /// The rows of the papers' table that it answers.
+    #[serde(default)]
     pub rows: Vec<String>,
     /// What the paper showed, with its numbers.
+    #[serde(default)]
     pub shows: String,
     /// What is done otherwise here, and why; empty when nothing is.
     #[serde(default)]
@@ -219,8 +222,12 @@ impl Axis {
 pub struct Series {
     /// As the figure calls it.
     pub name: String,
-    /// `flyball` or a peer.
+    /// `flyball`, a peer, or what a command of one's own is called.
+    #[serde(default)]
     pub contestant: String,
+    /// The command of a server of one's own, with `{address}` and `{root}`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// The architecture, of ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
@@ -480,9 +487,6 @@ impl Experiment {
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if name.is_empty() || name.len() > NAME_LEN_MAX || !name.bytes().all(plain) {
             return Err(format!("the name {name:?} is not of small letters, digits and hyphens"));
-        }
-        if self.rows.is_empty() {
-            return Err("no row of the papers is named".into());
         }
         if self.not_testable.is_some() {
             return match series.is_empty() && claims.is_empty() {

@@ -62,14 +62,13 @@ pub fn list() -> Result<String, String> {
 pub fn show(name: &str) -> Result<String, String> {
     let experiments = catalogue::all().map_err(|error| error.to_string())?;
     let experiment = catalogue::named(&experiments, name)?;
-    let mut text = format!(
-        "{}: {}\n{}, {}\n\nThe paper: {}\n",
-        experiment.name,
-        experiment.title,
-        experiment.source,
-        experiment.rows.join(", "),
-        experiment.shows,
-    );
+    let mut text = format!("{}: {}\n", experiment.name, experiment.title);
+    if !experiment.source.is_empty() {
+        let _ = writeln!(text, "{}, {}", experiment.source, experiment.rows.join(", "));
+    }
+    if !experiment.shows.is_empty() {
+        let _ = writeln!(text, "\nThe paper: {}", experiment.shows);
+    }
     if !experiment.deviates.is_empty() {
         let _ = writeln!(text, "Otherwise here: {}", experiment.deviates);
     }
@@ -97,7 +96,11 @@ pub fn show(name: &str) -> Result<String, String> {
     for series in &experiment.series {
         let settings: Vec<String> =
             series.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let who = series.architecture.as_ref().unwrap_or(&series.contestant);
+        let who = match (&series.architecture, &series.command[..]) {
+            (Some(architecture), _) => architecture.clone(),
+            (None, []) => series.contestant.clone(),
+            (None, command) => command.join(" "),
+        };
         let mut words = vec![format!("  {}: {who}", series.name)];
         words.extend(settings);
         if !series.load.is_empty() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::{Campaign, Options, Progress, Runs, load_of, make_files, present};
+use super::{Campaign, FirstRuns, Options, Progress, Runs, load_of, make_files, present};
 use crate::definition::Experiment;
 use crate::generator;
 use crate::host::SetupError;
@@ -48,6 +48,7 @@ pub(crate) fn see<T>(
         begun_by: None,
         missed: 0,
         uncertain: 0,
+        first: FirstRuns::default(),
         runs,
     };
     campaign.runs.peak = campaign.peak(progress)?;

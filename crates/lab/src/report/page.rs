@@ -95,11 +95,12 @@ fn document(title: &str, body: &str) -> String {
 /// What there is to say of one experiment.
 fn content(campaign: &Campaign, figures: &[Figure]) -> String {
     let Campaign { experiment, outcome, .. } = campaign;
-    let mut text = format!(
-        "<p class=\"soft\">{}, {}</p>\n",
-        escaped(&experiment.source),
-        escaped(&experiment.rows.join(", ")),
-    );
+    let mut text = String::new();
+    if !experiment.source.is_empty() {
+        let rows = experiment.rows.join(", ");
+        let (source, rows) = (escaped(&experiment.source), escaped(&rows));
+        let _ = writeln!(text, "<p class=\"soft\">{source}, {rows}</p>");
+    }
     let verdict = word(outcome.verdict);
     let _ = write!(text, "<div class=\"card\"><p class=\"verdict {verdict}\">{verdict}</p>");
     for caution in cautions(campaign) {
