@@ -34,7 +34,7 @@ const FLOODED_US: f64 = 2_000.0;
 
 /// Connections of the flood, and of those that are watched.
 const FLOOD: &str = "--connections=32";
-const WATCHED: [&str; 3] = ["--connections=8", "--think=5ms", X25519];
+const WATCHED: [&str; 2] = ["--connections=8", X25519];
 
 /// Time that a server gets to settle.
 const SETTLE: Duration = Duration::from_millis(1_500);
