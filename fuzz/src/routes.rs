@@ -7,7 +7,7 @@ use flyball_http::scan::{HeadScan, parse_head};
 use flyball_http::{Head, Limits, Now};
 use flyball_site::access::{self, AccessRule, AccessSettings, Admission};
 use flyball_site::routes::{
-    RedirectSettings, ReturnSettings, RewriteSettings, RouteSettings, faults, is_path_target,
+    Holds, RedirectSettings, ReturnSettings, RewriteSettings, RouteSettings, faults, is_path_target,
     is_pattern, is_target,
 };
 use flyball_site::{CacheSettings, Lookup, Service, SiteSettings, Sites};
@@ -27,6 +27,7 @@ pub(crate) const WORDS: &[&[u8]] = &[
     b"/*",
     b"$1",
     b"$2",
+    b"$host",
     b"$$",
     b"$",
     b"https://a.test",
@@ -69,7 +70,8 @@ pub fn routes(data: &[u8]) {
             routes.redirects.push(RedirectSettings { from, to: to.clone(), status: 302 });
         }
         1 if is_path_target(&to) => {
-            routes.rewrites.push(RewriteSettings { from, to: to.clone() });
+            let holds = if kind & 4 == 0 { Holds::Always } else { Holds::NoFile };
+            routes.rewrites.push(RewriteSettings { from, to: to.clone(), holds });
         }
         2 => routes.returns.push(ReturnSettings { path: None, pattern: Some(from), status: 410 }),
         3 => {

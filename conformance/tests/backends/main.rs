@@ -24,6 +24,7 @@ mod pools;
 mod program_files;
 mod recipes;
 mod responders;
+mod rewritten;
 mod rules;
 mod sent;
 mod spool;

@@ -84,6 +84,31 @@ pub(crate) fn redirects_lead_where_their_rules_say(mount: &Mount) {
     }
 }
 
+pub(crate) fn a_redirect_may_lead_to_the_host_that_was_asked_for(mount: &Mount) {
+    let keys = "hosts = [\"*\"]\nredirect = [\n\
+                { from = '~^/(x.*)$', to = \"https://www.$host/$1\" },\n\
+                { from = \"/port\", to = \"https://$host:8443/\", status = 301 },\n]\n";
+    let server = mount.start_with_sites("", &format!("[[site]]\n{keys}"));
+    let mut client = server.connect();
+    let asked = |target: &str, host: &str| format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    for (target, host, location) in [
+        ("/x?a=b", "a.test", "https://www.a.test/x?a=b"),
+        ("/x", "other.test:81", "https://www.other.test/x"),
+        ("/port", "[::1]:9", "https://[::1]:8443/"),
+        ("http://in.target/xy", "a.test", "https://www.in.target/xy"),
+    ] {
+        let answer = ask_twice(&mut client, &asked(target, host));
+        assert_eq!(answer.expect("Location"), location);
+    }
+    for host in ["", "a%2f.test", "a,b"] {
+        let answer = client.ask(asked("/x", host));
+        assert_eq!((answer.status(), answer.field("Location")), (400, None), "{host}");
+    }
+    let mut client = server.connect();
+    client.send("GET /x HTTP/1.0\r\n\r\n");
+    assert_eq!(client.response().status(), 400);
+}
+
 pub(crate) fn rewrites_are_answered_in_place(mount: &Mount) {
     let keys = r#"
 [[site.rewrite]]

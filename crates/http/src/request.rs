@@ -49,9 +49,15 @@ impl<'a> Request<'a> {
         self.head.path.of(self.text)
     }
 
-    /// The query without its `?`.
+    /// The query without its `?`: what was sent, unless a rule has put another in its place.
     pub fn query(&self) -> &'a [u8] {
         self.head.query.of(self.text)
+    }
+
+    /// The query that was sent.
+    pub fn sent_query(&self) -> &'a [u8] {
+        let target = self.path_and_query();
+        memchr::memchr(b'?', target).map_or(b"", |at| &target[at + 1..])
     }
 
     /// The scheme.
@@ -162,6 +168,19 @@ impl<'a> Request<'a> {
         owned.head.came_by_https = self.came_by_https();
         owned.head.listener = self.listener();
         Some(owned)
+    }
+
+    /// The same request with this query, and behind it the one that was sent. All else, the target
+    /// among it, stays what was sent.
+    pub fn with_query(&self, query: &[u8]) -> OwnedRequest {
+        let mut owned = self.to_owned();
+        let sent = self.sent_query();
+        let between: &[u8] = if query.is_empty() || sent.is_empty() { b"" } else { b"&" };
+        let text = [&*owned.text, query, between, sent].concat();
+        let (start, end) = (owned.text.len() as u32, text.len() as u32);
+        owned.head.query = Span { start, end };
+        (owned.head.len, owned.text) = (text.len(), text.into());
+        owned
     }
 
     /// A copy that outlives the caller's buffer, for an answer that has to wait.

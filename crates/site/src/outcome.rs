@@ -25,6 +25,8 @@ pub(crate) enum Outcome {
     Directory(Arc<Descriptor>, Place),
     /// The path names nothing, and a backend answers for that.
     FallsBack,
+    /// The path names nothing, and a rule leads on then.
+    LedOn,
     /// There is nothing to serve.
     Missing(Status),
     /// The file's whole body, unchanged between two looks at the file.

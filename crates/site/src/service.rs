@@ -30,14 +30,13 @@ use crate::hosts::{Hosts, LastHost};
 use crate::mime::Types;
 use crate::modules::{Modules, Mounted};
 use crate::pages;
-use crate::path::Mapped;
 use crate::plan::{Found, Job, Origin, Outcome, Plan};
-use crate::routes::{self, ErrorPages, Route, SiteRoutes, or_before};
+use crate::routes::{self, ErrorPages, Led, Route, SiteRoutes, or_before};
 use crate::secrets::{Secret, Secrets};
 use crate::settings::SiteSettings;
 use crate::shared::SharedCaches;
 use crate::shared_table::SharedTable;
-use crate::translate::{Asked, Fallback, Translate};
+use crate::translate::{Asked, Fallback};
 use crate::variant::{Scope, Variant};
 
 mod ahead;
@@ -48,6 +47,7 @@ mod codings;
 mod earlier;
 mod error_files;
 mod file_answers;
+mod led;
 mod lines;
 mod listings;
 mod modules;
@@ -503,7 +503,9 @@ impl Service {
     /// First looks for settings in every directory of the path.
     fn configure(&mut self, site: usize, request: Request<'_>, now: &Now) -> Lookup<'_> {
         let served = &self.sites.sites[site];
-        let Route::File(place) = served.routes.route(request.path(), &mut self.relative) else {
+        let Route::File(Led { place, .. }) =
+            served.routes.route(request.path(), &mut self.relative)
+        else {
             return self.look_up(site, request, now);
         };
         let work = Configure::new(served.routes.root(place.root), served.links, place.path);
@@ -560,23 +562,7 @@ impl Service {
                 self.set_path(site, &request, Target::Redirect(rule), now);
                 self.redirect(site, rule, &request)
             }
-            Route::File(place) => {
-                let (is_plain, job) = (served.routes.is_plain(), Job::of_path(&request, site));
-                let slash: &[u8] = if place.mapped == Mapped::Directory { b"/" } else { b"" };
-                let url = served.routes.url_of(place.root, &place.path).unwrap_or_default();
-                let url = [url.strip_suffix(b"/").unwrap_or(&url), slash].concat();
-                let work = Translate::new(served.asked(&request, place));
-                // Without rewrites the rules of its own path have been asked.
-                let verdict = match is_plain && self.answering.asker == Asker::Client {
-                    true => Verdict::Open,
-                    false => self.verdict(site, &request, &url),
-                };
-                match verdict {
-                    Verdict::Open => Lookup::Wait(Plan::translate(job, work)),
-                    Verdict::Refused(status) => self.refuse(&request, status),
-                    Verdict::Backend => self.ask_backend(site, &request, &url, false, now),
-                }
-            }
+            Route::File(led) => self.look_for(site, request, led, now),
         }
     }
 
@@ -615,6 +601,7 @@ impl Service {
             Outcome::NeedsSlash => self.without_slash(&job, now),
             Outcome::Missing(status) => self.missing(&job, status, now),
             Outcome::FallsBack => self.falls_back(&job, now),
+            Outcome::LedOn => self.led_on(&job, now),
             Outcome::Directory(directory, place) => self.directory(job, directory, place),
             Outcome::Configured => {
                 carried(self.look_up(job.site, job.request.request(), now), job.redirects)
@@ -677,8 +664,18 @@ impl Site {
         }
     }
 
-    /// What a request asks for at this place, and where else it may be.
-    fn asked(&self, request: &Request<'_>, place: routes::Place) -> Asked {
+    /// What answers for what is not there.
+    fn fallback(&self, url: &str) -> Fallback {
+        if self.gates.passage(url.as_bytes()).is_some() {
+            return Fallback::Backend;
+        }
+        let routes::Place { root: number, path, .. } = self.routes.place_of(url.as_bytes());
+        Fallback::File { root: self.routes.root(number), number, path }
+    }
+
+    /// What a request asks for where its path has led, and where else it may be.
+    fn asked(&self, request: &Request<'_>, led: Led) -> Asked {
+        let Led { place, leads_on, .. } = led;
         let settings = &self.settings.routes;
         let fallback = settings.fallback.as_ref();
         Asked {
@@ -687,14 +684,10 @@ impl Site {
             index: Arc::clone(&self.index),
             neighbours: self.routes.neighbours(request),
             pretty: settings.pretty_urls,
-            fallback: fallback.map(|url| match self.gates.passage(url.as_bytes()) {
-                Some(_) => Fallback::Backend,
-                None => {
-                    let routes::Place { root: number, path, .. } =
-                        self.routes.place_of(url.as_bytes());
-                    Fallback::File { root: self.routes.root(number), number, path }
-                }
-            }),
+            fallback: match leads_on {
+                true => Some(Fallback::Rule),
+                false => fallback.map(|url| self.fallback(url)),
+            },
             lists: self.settings.listing,
             place,
         }

@@ -47,6 +47,8 @@ pub(crate) enum Fallback {
     File { root: Arc<OwnedFd>, number: u16, path: Vec<u8> },
     /// A backend, which also gets the paths that look like those of files.
     Backend,
+    /// What a rule says, for any path.
+    Rule,
 }
 
 /// The name that is being looked for.
@@ -247,6 +249,7 @@ impl Translate {
         let is_file = path != b"." && name.contains(&b'.');
         match self.asked.fallback.take() {
             Some(Fallback::Backend) => Some(Outcome::FallsBack),
+            Some(Fallback::Rule) => Some(Outcome::LedOn),
             Some(Fallback::File { root, number, path }) if !is_file => {
                 (self.asked.root, self.root) = (root, number);
                 self.begin(Stage::Fallback, &path)

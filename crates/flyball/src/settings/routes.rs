@@ -2,8 +2,8 @@
 //! else files are looked for.
 
 use flyball_site::routes::{
-    AliasSettings, CacheControl, HeaderSettings, LANGUAGES_MAX, RedirectSettings, ReturnSettings,
-    RewriteSettings,
+    AliasSettings, CacheControl, HeaderSettings, Holds, LANGUAGES_MAX, RedirectSettings,
+    ReturnSettings, RewriteSettings,
 };
 use flyball_site::{EtagRule, SiteSettings, routes};
 
@@ -222,7 +222,8 @@ pub(super) const TABLES: &[Table<SiteSettings>] = &[
         doc: "Paths that are looked up as another path",
         more: "Which rule counts is decided as for a redirect, and again for what comes of it, \
                ten times at most. Redirects come first. Who may read is decided by the path that \
-               is asked for, and no rewrite leads to what is closed to others.",
+               is asked for, and no rewrite leads to what is closed to others. With `if = \
+               \"no-file\"`, it holds only where no file is.",
         begin: |s| s.routes.rewrites.push(RewriteSettings::default()),
         settings: REWRITE,
     },
@@ -269,7 +270,8 @@ const REDIRECT: &[Setting<SiteSettings>] = &[
         default: None,
         doc: "Target; `$1` is what the star or the first group matched",
         more: "`$1` to `$9` are the groups, `$0` is the whole path, `$$` is a dollar sign. None \
-               can stand in the host.",
+               can stand in the host. `$host` is the host that was asked for, without its port: \
+               `https://www.$host/$1`. A request that names none, or one that is no name, is 400.",
         source: "RFC 9110 section 10.2.2",
         ..Setting::ROW
     },
@@ -340,12 +342,29 @@ const REWRITE: &[Setting<SiteSettings>] = &[
     Setting {
         key: "to",
         kind: Kind::Text {
-            form: "a path such as /new/$1",
+            form: "a path such as /new/$1 or /index.php?id=$1",
             valid: routes::is_path_target,
             set: |s, text| rewrite(s).to = text,
         },
         default: None,
         doc: "Path that is looked up, with groups as of a redirect",
+        more: "It may have a query, for programs: the query of the client follows it, behind `&`. \
+               They find the path that was asked for in `REQUEST_URI`.",
+        ..Setting::ROW
+    },
+    Setting {
+        key: "if",
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "always", set: |s| rewrite(s).holds = Holds::Always },
+                Word { name: "no-file", set: |s| rewrite(s).holds = Holds::NoFile },
+            ],
+        },
+        default: Some("always"),
+        doc: "When the rule holds",
+        more: "With `no-file`, it holds where the path, after all rules that always hold, names \
+               neither a file nor a directory that is shown. It comes before `fallback`, counts \
+               once, and then the rules that always hold count again.",
         ..Setting::ROW
     },
 ];

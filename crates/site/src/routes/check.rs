@@ -9,14 +9,14 @@ use super::fields::removal_fault;
 use super::language::LANGUAGES_MAX;
 use super::pattern::{Pattern, canonical};
 use super::redirects::Redirects;
-use super::rewrites::{ROUNDS_MAX, Rewrites};
+use super::rewrites::{ROUNDS_MAX, Rewrites, Rewritten};
 use super::settings::{RedirectSettings, RouteSettings};
-use super::target::Target;
+use super::target::{HOST, Sent, Target};
 
 /// Most bytes of the fields of all rules of a site, so that no head grows out of its buffer.
 const FIELDS_BYTES_MAX: usize = 64 * 1024;
 
-/// Most rules for fields: two numbers of 16 bits have another meaning in the keys of caches.
+/// Most rules for fields: the last numbers of 16 bits have another meaning in the keys of caches.
 const RULES_MAX: usize = 10_000;
 
 /// Most aliases: with the directories of users, their numbers have 16 bits.
@@ -71,7 +71,7 @@ pub fn is_target(text: &str) -> bool {
 
 /// Whether a text may be where a rewrite leads.
 pub fn is_path_target(text: &str) -> bool {
-    is_target(text) && text.starts_with('/') && !text.contains(['?', '#'])
+    is_target(text) && text.starts_with('/') && !text.contains('#') && !text.contains(HOST)
 }
 
 /// All that is wrong with the routes of a site whose values are right each by itself. Nothing
@@ -245,7 +245,7 @@ fn redirected(redirects: &Redirects, rules: &[RedirectSettings], path: &[u8]) ->
         return None;
     }
     let mut location = Vec::new();
-    redirects.location(rule, path, b"", &mut location)?;
+    redirects.location(rule, &Sent { path, query: b"", host: b"a" }, &mut location)?;
     let end = location.iter().position(|byte| b"?#".contains(byte)).unwrap_or(location.len());
     canonical(&location[..end])
 }
@@ -254,7 +254,7 @@ fn rewrite_circles(routes: &RouteSettings, faults: &mut Vec<Fault>) {
     let rewrites = Rewrites::new(&routes.rewrites);
     for (at, rule) in routes.rewrites.iter().enumerate() {
         let Ok(pattern) = Pattern::parse(&rule.from) else { continue };
-        if pattern.sample().is_some_and(|path| rewrites.apply(&path).is_err()) {
+        if pattern.sample().is_some_and(|path| has_no_end(&rewrites, path)) {
             let why = format!(
                 "leads round in a circle, or takes more than {ROUNDS_MAX} rounds: {} would have \
                  no end",
@@ -263,6 +263,11 @@ fn rewrite_circles(routes: &RouteSettings, faults: &mut Vec<Fault>) {
             faults.push(fault("rewrite", at, "to", why));
         }
     }
+}
+
+fn has_no_end(rewrites: &Rewrites, path: Vec<u8>) -> bool {
+    let otherwise = |found: Rewritten| rewrites.otherwise(&found);
+    rewrites.apply(path).and_then(otherwise).is_err()
 }
 
 #[cfg(test)]
@@ -275,7 +280,7 @@ mod tests {
     }
 
     fn rewrite(from: &str, to: &str) -> RewriteSettings {
-        RewriteSettings { from: from.into(), to: to.into() }
+        RewriteSettings { from: from.into(), to: to.into(), ..RewriteSettings::default() }
     }
 
     fn told(routes: RouteSettings) -> Vec<(Option<(&'static str, usize)>, &'static str)> {
@@ -370,7 +375,10 @@ mod tests {
         for text in ["", "a", "//x", "http://", "https:///x", "ftp://x", "javascript:x", "$1"] {
             assert!(!is_target(text), "{text}");
         }
-        assert!(is_path_target("/a") && !is_path_target("/a?b") && !is_path_target("http://x"));
+        assert!(is_path_target("/a") && is_path_target("/a?b=$1"));
+        for text in ["/a#b", "http://x", "/$host", "/a?$host"] {
+            assert!(!is_path_target(text), "{text}");
+        }
         assert!(is_pattern("/") && is_pattern("~x") && !is_pattern("~") && !is_pattern("a"));
     }
 }

@@ -39,9 +39,9 @@ pub(crate) use paths::{Prefix, readings, relative_of, relative_of_url, url_of};
 pub(crate) use pattern::Pattern;
 pub(crate) use returns::Returns;
 pub use settings::{
-    AliasSettings, CacheControl, FileSettings, HeaderSettings, RedirectSettings, ReturnSettings,
-    RewriteSettings, RouteSettings,
+    AliasSettings, CacheControl, FileSettings, HeaderSettings, Holds, RedirectSettings,
+    ReturnSettings, RewriteSettings, RouteSettings,
 };
 pub use site_routes::user_directories;
-pub(crate) use site_routes::{Asked, Place, Route, SiteRoutes, canonical};
+pub(crate) use site_routes::{Asked, Led, Place, Route, SiteRoutes, canonical};
 pub use slips::slip_in_path;

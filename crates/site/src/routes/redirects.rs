@@ -3,7 +3,7 @@
 use super::pattern::Pattern;
 use super::settings::RedirectSettings;
 use super::table::Table;
-use super::target::Target;
+use super::target::{Sent, Target, is_host};
 
 /// The redirects of a site.
 #[derive(Clone, Debug, Default)]
@@ -32,17 +32,14 @@ impl Redirects {
         if self.table.is_empty() { None } else { self.table.first(path) }
     }
 
-    /// The status of a rule; appends where it sends this canonical path and query. `None` when it
-    /// is not a rule of this path.
-    pub(crate) fn location(
-        &self,
-        rule: u32,
-        path: &[u8],
-        query: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Option<u16> {
+    /// The status of a rule; appends where it sends what was sent. `None` when it is not a rule of
+    /// this path, or names a host where there is none that may be told.
+    pub(crate) fn location(&self, rule: u32, sent: &Sent<'_>, out: &mut Vec<u8>) -> Option<u16> {
         let rule = self.rules.get(rule as usize)?;
-        rule.to.write(path, &rule.from.groups_in(path)?, query, out);
+        if rule.to.names_host() && !is_host(sent.host) {
+            return None;
+        }
+        rule.to.write(sent, &rule.from.groups_in(sent.path)?, out);
         Some(rule.status)
     }
 }
@@ -74,7 +71,8 @@ mod tests {
     #[test]
     fn a_query_that_is_not_ascii_is_encoded_in_a_location() {
         let (rules, mut out) = (redirects(&[("/old", "/new", 301)]), Vec::new());
-        assert_eq!(rules.location(0, b"/old", b"q=\xc3\xa9%20", &mut out), Some(301));
+        let sent = Sent { path: b"/old", query: b"q=\xc3\xa9%20", host: b"" };
+        assert_eq!(rules.location(0, &sent, &mut out), Some(301));
         assert_eq!(out, b"/new?q=%C3%A9%20");
     }
 
@@ -92,11 +90,26 @@ mod tests {
         ] {
             let mut out = Vec::new();
             let rule = redirects.of(path.as_bytes()).unwrap();
-            let found = redirects.location(rule, path.as_bytes(), query.as_bytes(), &mut out);
+            let found = redirects.location(rule, &sent(path, query, "a.test"), &mut out);
             assert_eq!((found, String::from_utf8(out).unwrap()), (Some(status), location.into()));
         }
         assert_eq!(redirects.of(b"/user/x"), None);
-        assert_eq!(redirects.location(1, b"/elsewhere", b"", &mut Vec::new()), None);
-        assert_eq!(redirects.location(9, b"/old", b"", &mut Vec::new()), None);
+        let none = &mut Vec::new();
+        assert_eq!(redirects.location(1, &sent("/elsewhere", "", "a.test"), none), None);
+        assert_eq!(redirects.location(9, &sent("/old", "", "a.test"), none), None);
+    }
+
+    fn sent<'a>(path: &'a str, query: &'a str, host: &'a str) -> Sent<'a> {
+        Sent { path: path.as_bytes(), query: query.as_bytes(), host: host.as_bytes() }
+    }
+
+    #[test]
+    fn a_redirect_to_the_host_that_was_asked_for_needs_one() {
+        let (rules, mut out) = (redirects(&[("/a", "https://www.$host/$0", 301)]), Vec::new());
+        assert_eq!(rules.location(0, &sent("/a", "", "b.test"), &mut out), Some(301));
+        assert_eq!(out, b"https://www.b.test//a");
+        for host in ["", "b.test%2f"] {
+            assert_eq!(rules.location(0, &sent("/a", "", host), &mut Vec::new()), None);
+        }
     }
 }

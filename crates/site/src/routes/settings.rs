@@ -89,8 +89,20 @@ pub struct ReturnSettings {
 pub struct RewriteSettings {
     /// The pattern of paths.
     pub from: String,
-    /// The path that is looked for in their place.
+    /// The path that is looked for in their place, with a query if it has one.
     pub to: String,
+    /// When it holds.
+    pub holds: Holds,
+}
+
+/// When a rewrite holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Holds {
+    /// Whatever is there.
+    #[default]
+    Always,
+    /// Where no file is.
+    NoFile,
 }
 
 /// `[[site.header]]`.

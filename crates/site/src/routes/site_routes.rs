@@ -22,8 +22,9 @@ use super::pattern::{Pattern, write_canonical};
 use super::perfect_hash::PerfectHash;
 use super::redirects::Redirects;
 use super::returns::Returns;
-use super::rewrites::Rewrites;
+use super::rewrites::{Rewrites, Rewritten};
 use super::settings::RouteSettings;
+use super::target::Sent;
 use super::users::{USER_TABLE_BYTES_MAX, User, users};
 
 /// Most directories of users that are held open; each costs a descriptor.
@@ -37,7 +38,18 @@ pub(crate) enum Route {
     /// It is refused.
     Refuse(Status),
     /// A file is looked for.
-    File(Place),
+    File(Led),
+}
+
+/// Where a path has led.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Led {
+    /// Where a file is looked for.
+    pub(crate) place: Place,
+    /// The query of a rule, which comes before the one that was sent.
+    pub(crate) query: Option<Vec<u8>>,
+    /// Whether a rule leads on where no file is.
+    pub(crate) leads_on: bool,
 }
 
 /// Where a file is looked for.
@@ -261,7 +273,10 @@ impl SiteRoutes {
     pub(crate) fn route(&self, path: &[u8], relative: &mut Vec<u8>) -> Route {
         if self.is_plain {
             return match path::map(path, self.hidden, relative) {
-                Ok(mapped) => Route::File(Place { root: 0, path: relative.clone(), mapped }),
+                Ok(mapped) => {
+                    let place = Place { root: 0, path: relative.clone(), mapped };
+                    Route::File(Led { place, query: None, leads_on: false })
+                }
                 Err(error) => refused(error),
             };
         }
@@ -276,11 +291,20 @@ impl SiteRoutes {
         if !self.has_files() {
             return Route::Refuse(Status::NOT_FOUND);
         }
-        let asked = match self.rewrites.apply(&asked) {
-            Ok(rewritten) => rewritten.unwrap_or(asked),
-            Err(_) => return Route::Refuse(Status::INTERNAL_SERVER_ERROR),
+        let Ok(Rewritten { path, query }) = self.rewrites.apply(asked) else {
+            return Route::Refuse(Status::INTERNAL_SERVER_ERROR);
         };
-        Route::File(self.place_of(&asked))
+        let leads_on = self.rewrites.lead_on(&path);
+        Route::File(Led { place: self.place_of(&path), query, leads_on })
+    }
+
+    /// Where the path of a request leads when no file is where it has led first; `None` when no
+    /// rule says so, or when that has no end.
+    pub(crate) fn otherwise(&self, path: &[u8]) -> Option<Led> {
+        let asked = canonical(path, &mut Vec::new()).ok()?;
+        let first = self.rewrites.apply(asked).ok()?;
+        let Rewritten { path, query } = self.rewrites.otherwise(&first).ok()??;
+        Some(Led { place: self.place_of(&path), query, leads_on: false })
     }
 
     /// The root of a canonical path, and what is left of it: empty, or with a slash at its start.
@@ -308,7 +332,8 @@ impl SiteRoutes {
         out: &mut Vec<u8>,
     ) -> Option<Status> {
         let path = canonical(request.path(), &mut Vec::new()).ok()?;
-        let status = self.redirects.location(rule, &path, request.query(), out)?;
+        let sent = Sent { path: &path, query: request.query(), host: request.host() };
+        let status = self.redirects.location(rule, &sent, out)?;
         Status::ALL.iter().copied().find(|known| known.code() == status)
     }
 

@@ -20,6 +20,18 @@ enum Piece {
     /// As it is sent.
     Literal(Vec<u8>),
     Group(usize),
+    /// The host of the request.
+    Host,
+}
+
+/// What the places of a target are filled from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent<'a> {
+    /// The canonical path.
+    pub(crate) path: &'a [u8],
+    pub(crate) query: &'a [u8],
+    /// The host that was asked for, without its port.
+    pub(crate) host: &'a [u8],
 }
 
 impl Target {
@@ -31,7 +43,7 @@ impl Target {
         let is_path = text.starts_with('/');
         if let Some(host) = text.split_once("://").map(|(_, rest)| rest) {
             let host = host.split(['/', '?', '#']).next().unwrap_or(host);
-            if !is_path && host.contains('$') {
+            if !is_path && host.replace(HOST, "").contains('$') {
                 return Err("a group cannot stand in the host, nor right after it".into());
             }
         }
@@ -45,34 +57,45 @@ impl Target {
         Ok(Target { pieces, fragment_at, has_query: before.contains('?'), is_path })
     }
 
-    /// Appends the text for this path and its groups, as a value of `Location`. `query` is put in
-    /// unless there is one already.
+    /// Whether it has a query of its own.
+    pub(crate) fn has_query(&self) -> bool {
+        self.has_query
+    }
+
+    /// Whether the host of a request has a place in it.
+    pub(crate) fn names_host(&self) -> bool {
+        self.pieces.contains(&Piece::Host)
+    }
+
+    /// Appends the text for what was sent and its groups, as a value of `Location`. The query is
+    /// put in unless there is one already.
     ///
     /// What a group brings is percent-encoded but for its slashes; a path never begins with two
     /// slashes, which a client would read as the name of another host (RFC 3986, section 4.2).
-    pub(crate) fn write(&self, path: &[u8], groups: &Groups, query: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, sent: &Sent<'_>, groups: &Groups, out: &mut Vec<u8>) {
         let start = out.len();
         let (before, fragment) = self.pieces.split_at(self.fragment_at);
-        write_pieces(before, path, groups, out);
+        write_pieces(before, sent, groups, out);
         if self.is_path {
             let slashes = out[start..].iter().take_while(|&&byte| byte == b'/').count();
             out.drain(start + 1..start + slashes.max(1));
         }
-        if !self.has_query && !query.is_empty() {
+        if !self.has_query && !sent.query.is_empty() {
             out.push(b'?');
-            path::encode_query(query, out);
+            path::encode_query(sent.query, out);
         }
-        write_pieces(fragment, path, groups, out);
+        write_pieces(fragment, sent, groups, out);
     }
 }
 
-fn write_pieces(pieces: &[Piece], path: &[u8], groups: &Groups, out: &mut Vec<u8>) {
+fn write_pieces(pieces: &[Piece], sent: &Sent<'_>, groups: &Groups, out: &mut Vec<u8>) {
     for piece in pieces {
         match piece {
             Piece::Literal(text) => out.extend_from_slice(text),
+            Piece::Host => out.extend_from_slice(sent.host),
             Piece::Group(number) => {
                 let range = groups.get(*number).cloned().flatten().unwrap_or_default();
-                write_group(path.get(range).unwrap_or_default(), out);
+                write_group(sent.path.get(range).unwrap_or_default(), out);
             }
         }
     }
@@ -116,7 +139,13 @@ fn pieces(text: &str, groups: usize) -> Result<Vec<Piece>, String> {
                 pieces.push(Piece::Group(number.min(GROUPS_MAX)));
                 literal = letters.as_str().to_owned();
             }
-            Some(_) => return Err(DOLLAR.into()),
+            Some(_) => {
+                let after = format!("${part}");
+                let Some(after) = after.strip_prefix(HOST) else { return Err(DOLLAR.into()) };
+                pieces.push(Piece::Literal(encoded(&literal)?));
+                pieces.push(Piece::Host);
+                literal = after.to_owned();
+            }
         }
     }
     pieces.push(Piece::Literal(encoded(&literal)?));
@@ -124,7 +153,18 @@ fn pieces(text: &str, groups: usize) -> Result<Vec<Piece>, String> {
     Ok(pieces)
 }
 
-const DOLLAR: &str = "after `$` comes the number of a group; a dollar sign itself is `$$`";
+const DOLLAR: &str =
+    "after `$` comes the number of a group, or `host`; a dollar sign itself is `$$`";
+
+/// What stands for the host of the request.
+pub(crate) const HOST: &str = "$host";
+
+/// Whether a host that a client names may be told where it is to go: a name or an address, and none
+/// of the other characters that a URI allows there.
+pub(crate) fn is_host(host: &[u8]) -> bool {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(byte);
+    !host.is_empty() && host.iter().all(is_plain)
+}
 
 /// What was written, with what a URI cannot hold percent-encoded (RFC 3986, section 2).
 fn encoded(text: &str) -> Result<Vec<u8>, String> {
@@ -163,7 +203,8 @@ mod tests {
         let path = canonical(path.as_bytes()).unwrap();
         let mut out = b"kept ".to_vec();
         let groups = pattern.groups_in(&path).expect("the pattern matches");
-        target.write(&path, &groups, query.as_bytes(), &mut out);
+        let sent = Sent { path: &path, query: query.as_bytes(), host: b"asked.test" };
+        target.write(&sent, &groups, &mut out);
         String::from_utf8(out).unwrap().strip_prefix("kept ").unwrap().to_owned()
     }
 
@@ -202,12 +243,30 @@ mod tests {
     }
 
     #[test]
+    fn the_host_that_was_asked_for_is_put_in() {
+        for (to, expected) in [
+            ("https://$host/$1", "https://asked.test/x?q"),
+            ("https://www.$host:8443", "https://www.asked.test:8443?q"),
+            ("/for/$host?at=$1", "/for/asked.test?at=x"),
+        ] {
+            assert_eq!(location("/a/*", to, "/a/x", "q"), expected);
+        }
+        assert!(Target::parse("https://$host", 0).unwrap().names_host());
+        for host in ["a.test", "A-1_b.test", "[::1]", "10.0.0.1"] {
+            assert!(is_host(host.as_bytes()), "{host}");
+        }
+        for host in ["", "a%2f", "a@b", "a/b", "a,b", "a b", "a\\b", "a$", "\u{fc}"] {
+            assert!(!is_host(host.as_bytes()), "{host}");
+        }
+    }
+
+    #[test]
     fn a_group_never_becomes_a_host() {
         assert_eq!(location("~^/go(/.*)$", "/$1", "/go/evil.test", ""), "/evil.test");
         assert_eq!(location("~^/go(.*)$", "/$1", "/go/evil.test/", ""), "/evil.test/");
         assert_eq!(location("~^/go/(.*)$", "/$1", "/go//evil.test", ""), "/evil.test");
         assert_eq!(location("~^/go/(.*)$", "/$1", "/go/http:/evil", ""), "/http%3A/evil");
-        for to in ["https://$1/", "https://a$1", "https://a$1/b", "//$1", "http://$1"] {
+        for to in ["https://$1/", "https://a$1", "https://a$1/b", "//$1", "http://$host$1"] {
             let told = Target::parse(to, 1);
             assert!(told.is_err() || to == "//$1", "{to}");
         }
@@ -240,11 +299,12 @@ mod tests {
             let target = Target::parse(to, 1).unwrap();
             let Some(groups) = pattern.groups_in(&path) else { return Ok(()) };
             let mut out = Vec::new();
-            target.write(&path, &groups, b"", &mut out);
+            let sent = Sent { path: &path, query: b"", host: b"" };
+            target.write(&sent, &groups, &mut out);
             prop_assert!(out.starts_with(b"/") && !out.starts_with(b"//"));
             let twice = Target::parse("//$1", 1).unwrap();
             let mut other = Vec::new();
-            twice.write(&path, &groups, b"", &mut other);
+            twice.write(&sent, &groups, &mut other);
             prop_assert!(!other.starts_with(b"//"));
             prop_assert!(out.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'\\'));
         }

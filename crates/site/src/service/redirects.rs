@@ -27,7 +27,8 @@ impl Service {
         let status = self.fields.add_with(Name::Location, write);
         match status {
             Some(status) => self.moved(site, status, request),
-            None => self.refuse(request, Status::INTERNAL_SERVER_ERROR),
+            // It names the host that was asked for, and that is none.
+            None => self.refuse(request, Status::BAD_REQUEST),
         }
     }
 
@@ -46,9 +47,9 @@ impl Service {
         self.fields.add_with(Name::Location, |text| {
             path::encode_path(&self.relative, text);
             text.push(b'/');
-            if !request.query().is_empty() {
+            if !request.sent_query().is_empty() {
                 text.push(b'?');
-                path::encode_query(request.query(), text);
+                path::encode_query(request.sent_query(), text);
             }
         });
         self.moved(site, Status::MOVED_PERMANENTLY, request)

@@ -427,8 +427,8 @@ fn a_wrong_redirect_or_rewrite_names_its_line_and_key() {
             "6: site.redirect.to: leads round in a circle: /a/* would have no end",
         ),
         (
-            "[[site.rewrite]]\nfrom = \"/a\"\nto = \"/b?c\"",
-            "6: site.rewrite.to: expected a path such as /new/$1, found \"/b?c\"",
+            "[[site.rewrite]]\nfrom = \"/a\"\nto = \"/#\"",
+            "6: site.rewrite.to: expected a path such as /new/$1 or /index.php?id=$1, found \"/#\"",
         ),
     ]);
 }

@@ -415,6 +415,7 @@ fn each_key_of_a_table_fills_the_table_that_was_begun() {
         (_, "extensions") => text("other"),
         (_, "socket") => text("unix:/other"),
         ("return", "status") => text("410"),
+        ("rewrite", "if") => text("no-file"),
         (_, "status") => text("301"),
         (_, "type") => text("text/html"),
         (_, "set" | "add") => field.clone(),
