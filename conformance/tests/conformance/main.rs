@@ -228,6 +228,7 @@ for_each_architecture! {
         routes: [
             redirects_lead_where_their_rules_say,
             a_redirect_may_lead_to_the_host_that_was_asked_for,
+            a_path_may_say_the_type_of_its_files,
             rewrites_are_answered_in_place,
             fields_are_set_added_and_removed_by_path_and_type,
             answers_say_how_long_they_may_be_kept,

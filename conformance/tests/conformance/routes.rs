@@ -109,6 +109,54 @@ pub(crate) fn a_redirect_may_lead_to_the_host_that_was_asked_for(mount: &Mount) 
     assert_eq!(client.response().status(), 400);
 }
 
+pub(crate) fn a_path_may_say_the_type_of_its_files(mount: &Mount) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let long = "text ".repeat(1_000);
+    for (name, text) in [
+        ("LICENSE", "free\n"),
+        ("page.html", "page\n"),
+        ("raw/page.html", "raw\n"),
+        ("raw/data", "data\n"),
+        ("long", long.as_str()),
+        ("unknown.zzz", "?\n"),
+        ("word.txt.de", "Wort\n"),
+        ("closed/page.html", "SECRET\n"),
+    ] {
+        let path = directory.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("it has one")).expect("it can be made");
+        std::fs::write(path, text).expect("the file can be written");
+    }
+    let keys = format!(
+        "[[site]]\nroot = \"{}\"\nlanguages = [\"de\"]\n\
+         rewrite = [{{ from = \"/led\", to = \"/raw/page.html\" }}]\n\
+         type = [\n  {{ path = '~/[^./]+$', type = \"text/plain\" }},\n  \
+         {{ path = \"/raw/*\", type = \"application/x-raw\" }},\n  \
+         {{ path = \"/word.txt\", type = \"text/x-word\" }},\n  \
+         {{ path = \"/closed/*\", type = \"text/plain\" }},\n]\n\
+         [[site.return]]\npath = \"/closed\"\nstatus = 403\n\
+         [[site.header]]\ntype = \"application/x-raw\"\nset = {{ X-Raw = \"yes\" }}\n",
+        directory.path().display()
+    );
+    let server = mount.start_with_sites("", &keys);
+    let mut client = server.connect();
+    for (target, media_type, is_raw) in [
+        ("/LICENSE", "text/plain; charset=utf-8", None),
+        ("/page.html", "text/html; charset=utf-8", None),
+        ("/raw/page.html", "application/x-raw", Some("yes")),
+        ("/raw/data", "application/x-raw", Some("yes")),
+        ("/led", "application/x-raw", Some("yes")),
+        ("/unknown.zzz", "application/octet-stream", None),
+        ("/word.txt", "text/x-word; charset=utf-8", None),
+    ] {
+        let answer = ask_twice(&mut client, &get(target));
+        assert_eq!(answer.expect("Content-Type"), media_type, "{target}");
+        assert_eq!(answer.field("X-Raw"), is_raw, "{target}");
+    }
+    let coded = client.ask(request("GET", "/long", &["Accept-Encoding: gzip"]));
+    assert_eq!(coded.expect("Content-Encoding"), "gzip");
+    assert_eq!(client.ask(get("/closed/page.html")).status(), 403);
+}
+
 pub(crate) fn rewrites_are_answered_in_place(mount: &Mount) {
     let keys = r#"
 [[site.rewrite]]

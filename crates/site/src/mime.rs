@@ -77,6 +77,12 @@ impl Types {
             .find_map(|extension| self.overrides.get(extension).map(String::as_str))
             .or_else(|| extensions(&name).last().and_then(built_in))
             .unwrap_or(UNKNOWN);
+        self.told(media_type)
+    }
+
+    /// The value of `Content-Type` for a file of this type: a textual one gets the charset, unless
+    /// it names one.
+    pub(crate) fn told<'a>(&self, media_type: &'a str) -> Cow<'a, str> {
         if self.charset.is_empty() || has_charset(media_type) || !takes_charset(media_type) {
             return Cow::Borrowed(media_type);
         }

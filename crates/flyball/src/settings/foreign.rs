@@ -85,7 +85,7 @@ const DIRECTIVES: &[(&[&str], &str)] = &[
     (&["error-log", "errorlog"], "what goes wrong is told on standard error, from `log.level` on"),
     (&["rewriterule"], "rewrites are [[site.rewrite]] tables, redirects [[site.redirect]]"),
     (&["disable-symlinks"], "it is `symlinks` of a site"),
-    (&["default-type"], "types by extension are `types` of a site"),
+    (&["default-type"], "types by extension are `types` of a site, by path [[site.type]] tables"),
 ];
 
 /// What is said about a key that another server has.

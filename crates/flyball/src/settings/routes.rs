@@ -3,14 +3,14 @@
 
 use flyball_site::routes::{
     AliasSettings, CacheControl, HeaderSettings, Holds, LANGUAGES_MAX, RedirectSettings,
-    ReturnSettings, RewriteSettings,
+    ReturnSettings, RewriteSettings, TypeSettings,
 };
 use flyball_site::{EtagRule, SiteSettings, routes};
 
 use super::access::is_path;
 use super::kind::Kind;
 use super::table::{Setting, Table, Task, Word};
-use super::text::{is_file_name, is_token, is_url_path};
+use super::text::{is_file_name, is_media_type, is_token, is_url_path};
 
 /// What any `max-ranges` can allow.
 const RANGES_CAP: u64 = 4_096;
@@ -238,6 +238,16 @@ pub(super) const TABLES: &[Table<SiteSettings>] = &[
         settings: HEADER,
     },
     Table {
+        key: "type",
+        doc: "Media types of files by path",
+        more: "For files whose names do not say it, and for directories whose files are all to be \
+               sent as one type. The path is the URL of the file, whatever path has led to it; of \
+               several that fit, the one counts that would for a redirect. It comes before \
+               `types`, and changes nothing in who may have a file or what answers for it.",
+        begin: |s| s.routes.types.push(TypeSettings::default()),
+        settings: TYPE,
+    },
+    Table {
         key: "alias",
         doc: "Paths whose files are in a directory of their own",
         more: "The longest path counts.",
@@ -424,6 +434,33 @@ const HEADER: &[Setting<SiteSettings>] = &[
     },
 ];
 
+const TYPE: &[Setting<SiteSettings>] = &[
+    Setting {
+        key: "path",
+        kind: Kind::Text {
+            form: PATTERN,
+            valid: routes::is_pattern,
+            set: |s, text| file_type(s).path = text,
+        },
+        default: None,
+        doc: "The URLs of files, as of a redirect",
+        more: r"Files without an extension are those of `~/[^./]+$`.",
+        ..Setting::ROW
+    },
+    Setting {
+        key: "type",
+        kind: Kind::Text {
+            form: "a media type such as text/plain",
+            valid: is_media_type,
+            set: |s, text| file_type(s).media_type = text,
+        },
+        default: None,
+        doc: "The media type; a textual one gets the `charset`",
+        source: "RFC 9110 section 8.3",
+        ..Setting::ROW
+    },
+];
+
 const ALIAS: &[Setting<SiteSettings>] = &[
     Setting {
         key: "path",
@@ -462,6 +499,10 @@ fn rewrite(site: &mut SiteSettings) -> &mut RewriteSettings {
 
 fn header(site: &mut SiteSettings) -> &mut HeaderSettings {
     site.routes.headers.last_mut().expect(BEGUN)
+}
+
+fn file_type(site: &mut SiteSettings) -> &mut TypeSettings {
+    site.routes.types.last_mut().expect(BEGUN)
 }
 
 fn alias(site: &mut SiteSettings) -> &mut AliasSettings {

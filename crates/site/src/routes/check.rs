@@ -22,6 +22,9 @@ const RULES_MAX: usize = 10_000;
 /// Most aliases: with the directories of users, their numbers have 16 bits.
 const ALIASES_MAX: usize = 1_024;
 
+/// Most types by path: each is compared with all before it.
+const TYPES_MAX: usize = 1_024;
+
 /// Something wrong with the routes of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -83,6 +86,7 @@ pub fn faults(routes: &RouteSettings) -> Vec<Fault> {
     let rewrites = routes.rewrites.iter().map(|rule| (&*rule.from, &*rule.to)).collect();
     rules("rewrite", rewrites, &mut faults);
     returns(routes, &mut faults);
+    types(routes, &mut faults);
     headers(routes, &mut faults);
     amount(routes, &mut faults);
     aliases(routes, &mut faults);
@@ -143,6 +147,25 @@ fn returns(routes: &RouteSettings, faults: &mut Vec<Fault>) {
         if let Some(first) = before.iter().position(|one| one.pattern.as_ref() == Some(pattern)) {
             let why = format!("{pattern} has a return already, and this one would never count");
             faults.push(repeated("return", at, "match", why, first));
+        }
+    }
+}
+
+/// Patterns, and those that come twice as they are spelled.
+fn types(routes: &RouteSettings, faults: &mut Vec<Fault>) {
+    for (at, rule) in routes.types.iter().enumerate() {
+        if let Err(why) = Pattern::parse(&rule.path) {
+            faults.push(fault("type", at, "path", why));
+        }
+        let before = &routes.types[..at];
+        if let Some(first) = before.iter().position(|one| one.path == rule.path) {
+            let why = format!("{} has a type already, and this one would never count", rule.path);
+            faults.push(repeated("type", at, "path", why, first));
+        }
+        if at == TYPES_MAX {
+            let why = format!("too many: at most {TYPES_MAX} types by path");
+            faults.push(fault("type", at, "path", why));
+            return;
         }
     }
 }
@@ -272,7 +295,9 @@ fn has_no_end(rewrites: &Rewrites, path: Vec<u8>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::{AliasSettings, HeaderSettings, ReturnSettings, RewriteSettings};
+    use super::super::settings::{
+        AliasSettings, HeaderSettings, ReturnSettings, RewriteSettings, TypeSettings,
+    };
     use super::*;
 
     fn redirect(from: &str, to: &str) -> RedirectSettings {
@@ -315,6 +340,11 @@ mod tests {
                 HeaderSettings { remove: vec!["Date".into()], ..HeaderSettings::default() },
                 HeaderSettings::default(),
             ],
+            types: vec![
+                TypeSettings { path: "/a*b".into(), media_type: "a/b".into() },
+                TypeSettings { path: "/a".into(), media_type: "a/b".into() },
+                TypeSettings { path: "/a".into(), media_type: "a/c".into() },
+            ],
             aliases: vec![
                 AliasSettings { path: "/a".into(), root: "x".into() },
                 AliasSettings { path: "/a".into(), root: "y".into() },
@@ -331,6 +361,8 @@ mod tests {
             (Some(("return", 0)), "path"),
             (Some(("return", 1)), "match"),
             (Some(("return", 3)), "match"),
+            (Some(("type", 0)), "path"),
+            (Some(("type", 2)), "path"),
             (Some(("header", 0)), "remove"),
             (Some(("header", 1)), "path"),
             (Some(("alias", 1)), "path"),

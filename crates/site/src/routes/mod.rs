@@ -23,6 +23,7 @@ mod site_routes;
 mod slips;
 mod table;
 mod target;
+mod types;
 mod users;
 
 pub use check::{Fault, faults, is_path_target, is_pattern, is_target};
@@ -40,7 +41,7 @@ pub(crate) use pattern::Pattern;
 pub(crate) use returns::Returns;
 pub use settings::{
     AliasSettings, CacheControl, FileSettings, HeaderSettings, Holds, RedirectSettings,
-    ReturnSettings, RewriteSettings, RouteSettings,
+    ReturnSettings, RewriteSettings, RouteSettings, TypeSettings,
 };
 pub use site_routes::user_directories;
 pub(crate) use site_routes::{Asked, Led, Place, Route, SiteRoutes, canonical};

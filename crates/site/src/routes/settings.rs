@@ -17,6 +17,8 @@ pub struct RouteSettings {
     pub rewrites: Vec<RewriteSettings>,
     /// Fields that answers carry besides.
     pub headers: Vec<HeaderSettings>,
+    /// Media types of files by path.
+    pub types: Vec<TypeSettings>,
     /// Paths whose files are in another directory.
     pub aliases: Vec<AliasSettings>,
     /// Pages of refusals, by status.
@@ -122,6 +124,15 @@ pub struct HeaderSettings {
     pub remove: Vec<String>,
 }
 
+/// `[[site.type]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TypeSettings {
+    /// The pattern of the URLs of files.
+    pub path: String,
+    /// Their media type.
+    pub media_type: String,
+}
+
 /// `[[site.alias]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AliasSettings {
@@ -138,6 +149,7 @@ impl Default for RouteSettings {
             returns: Vec::new(),
             rewrites: Vec::new(),
             headers: Vec::new(),
+            types: Vec::new(),
             aliases: Vec::new(),
             error_pages: Vec::new(),
             fallback: None,

@@ -25,6 +25,7 @@ use super::returns::Returns;
 use super::rewrites::{Rewrites, Rewritten};
 use super::settings::RouteSettings;
 use super::target::Sent;
+use super::types::TypeRules;
 use super::users::{USER_TABLE_BYTES_MAX, User, users};
 
 /// Most directories of users that are held open; each costs a descriptor.
@@ -104,6 +105,7 @@ pub(crate) struct SiteRoutes {
     redirects: Redirects,
     rewrites: Rewrites,
     fields: FieldRules,
+    types: TypeRules,
     /// Canonical paths without a closing slash and their roots, the longest first.
     aliases: Vec<(String, u16)>,
     users: Option<PerfectHash<u16>>,
@@ -167,6 +169,7 @@ impl SiteRoutes {
             redirects: Redirects::new(&routes.redirects),
             rewrites: Rewrites::new(&routes.rewrites),
             fields: FieldRules::new(&routes.headers, &patterns),
+            types: TypeRules::new(&routes.types),
             is_plain: !roots.is_empty()
                 && routes.returns.is_empty()
                 && routes.redirects.is_empty()
@@ -335,6 +338,15 @@ impl SiteRoutes {
         let sent = Sent { path: &path, query: request.query(), host: request.host() };
         let status = self.redirects.location(rule, &sent, out)?;
         Status::ALL.iter().copied().find(|known| known.code() == status)
+    }
+
+    /// The media type that a rule gives the file of this name beneath a root, whatever path has led
+    /// there.
+    pub(crate) fn media_type(&self, root: u16, name: &[u8]) -> Option<&str> {
+        if self.types.is_empty() {
+            return None;
+        }
+        self.types.of(&self.url_of(root, name)?)
     }
 
     /// The rules for fields that hold for the answer to a request.

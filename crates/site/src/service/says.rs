@@ -37,13 +37,17 @@ impl Says {
 impl Site {
     /// The media type of a file and its language, whose extension comes behind the one of its type.
     pub(super) fn kind_of(&self, found: &Found) -> (String, &str) {
-        let name = file_name(&found.name);
+        let name = &found.name[..];
         let language = routes::language_in(self.routes.languages(), name).unwrap_or_default();
         let plain = match language {
             "" => name,
             tag => &name[..name.len() - tag.len() - 1],
         };
-        (self.types.of(plain).into_owned(), language)
+        let media_type = match self.routes.media_type(found.root, plain) {
+            Some(said) => self.types.told(said),
+            None => self.types.of(file_name(plain)),
+        };
+        (media_type.into_owned(), language)
     }
 
     /// What a file's head says of it.

@@ -298,6 +298,7 @@ fn different_routes() -> RouteSettings {
         returns: Vec::new(),
         rewrites: Vec::new(),
         headers: Vec::new(),
+        types: Vec::new(),
         aliases: Vec::new(),
         error_pages: vec![(404, "other".into())],
         fallback: Some("/other".into()),
