@@ -7,8 +7,8 @@ use flyball_http::scan::{HeadScan, parse_head};
 use flyball_http::{Head, Limits, Now};
 use flyball_site::access::{self, AccessRule, AccessSettings, Admission};
 use flyball_site::routes::{
-    Holds, RedirectSettings, ReturnSettings, RewriteSettings, RouteSettings, faults, is_path_target,
-    is_pattern, is_target,
+    Holds, RedirectSettings, ReturnSettings, RewriteSettings, RouteSettings, faults,
+    is_path_target, is_pattern, is_target,
 };
 use flyball_site::{CacheSettings, Lookup, Service, SiteSettings, Sites};
 

@@ -10,11 +10,17 @@ use flyball_testkit::{Client, LARGE_BYTES, Response, Server, Site, crc32, large_
 use crate::mount::Mount;
 use crate::requests::{get, request, with_body};
 
-/// Users, by hashes of the lowest cost: `ann:secret` by bcrypt, `eve:password` by Argon2.
+/// Users, by hashes of the lowest cost: `ann:secret` by bcrypt, `eve:password` by Argon2, and with
+/// the password `secret` those that other servers' files have.
 const USERS: &str = "\
 # Those who may come.
 ann:$2y$04$ViUvEMhOIe9hKRT8ricqau0EnQEXaPe7Rz9cVB8fJof.xyY.s2pPy
 eve:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4
+bea:$apr1$abcdefgh$h9FWgUz3n9YxylKLlR5SQ/
+cid:$5$saltstring$C3o4O1TC6aRHF4FI.QSZMXtHbaj2gSXr4sUc/3NcUi.
+dan:$6$rounds=1000$saltsalt$LAV5VE5Y7w1d73x1mFNspYWUpazfmwv2SoepNXNKJ/otop/Zok96Hr\
+8Q13LEv0DRY/x8v0/crpIjl8NJSAqXV/
+flo:$2a$04$ViUvEMhOIe9hKRT8ricqau0EnQEXaPe7Rz9cVB8fJof.xyY.s2pPy
 ";
 
 /// `ann:secret`, `eve:password`, `ann:wrong` and `nobody:secret`.
@@ -74,6 +80,26 @@ fn expect_challenge(response: &Response) {
     let challenge = "Basic realm=\"the cellar\", charset=\"UTF-8\"";
     assert_eq!(response.expect("WWW-Authenticate"), challenge);
     assert!(is_private(response), "{:?}", response.head);
+}
+
+/// `bea`, `cid`, `dan` and `flo` with `secret`, and each with `wrong`.
+const OTHERS: [(&str, &str); 4] = [
+    ("YmVhOnNlY3JldA==", "YmVhOndyb25n"),
+    ("Y2lkOnNlY3JldA==", "Y2lkOndyb25n"),
+    ("ZGFuOnNlY3JldA==", "ZGFuOndyb25n"),
+    ("ZmxvOnNlY3JldA==", "ZmxvOndyb25n"),
+];
+
+pub(crate) fn hashes_of_other_servers_open_what_they_protect(mount: &Mount) {
+    let server = protected(mount, "");
+    let mut client = server.connect();
+    for (right, wrong) in OTHERS {
+        let login = |code: &str| format!("Authorization: Basic {code}");
+        expect_challenge(&client.ask(get_as("/dir/", &login(wrong))));
+        let page = client.ask(get_as("/dir/", &login(right)));
+        assert_eq!(page.line, "HTTP/1.1 200 OK", "{right}");
+        expect_challenge(&client.ask(get_as("/dir/", &login(wrong))));
+    }
 }
 
 pub(crate) fn a_password_opens_what_it_protects(mount: &Mount) {

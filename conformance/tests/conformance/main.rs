@@ -247,6 +247,7 @@ for_each_architecture! {
     [
         access: [
             a_password_opens_what_it_protects,
+            hashes_of_other_servers_open_what_they_protect,
             a_body_waits_for_its_password,
             logins_that_fail_are_slowed_down,
             strangers_do_not_lock_a_user_out,

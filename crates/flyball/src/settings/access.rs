@@ -55,8 +55,9 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         word: Some(Word { name: "off", set: |s| s.access.auth.file = None }),
         default: Some("off"),
         doc: "File of users and password hashes, as `htpasswd -B` writes it",
-        more: "Each line is `USER:HASH`, with a hash of bcrypt (`$2y$`, `$2b$`) or Argon2 \
-               (`$argon2id$` and its kin); other schemes are refused at start. The server reads it \
+        more: "Each line is `USER:HASH`, with a hash of bcrypt (`$2y$`, `$2b$`, `$2a$`), Argon2 \
+               (`$argon2id$` and its kin), SHA-crypt (`$5$`, `$6$`) or apr1 (`$apr1$`), of which \
+               the start warns; other schemes are refused at start. The server reads it \
                at the start and at a reload, with the rights of the user who started the server. \
                Paths in `auth.paths` need a login (Basic authentication); their answers have \
                `Cache-Control: private`. Serve them by HTTPS: in the clear, passwords cross the \

@@ -5,6 +5,7 @@
 //! work that waits on the disk.
 
 mod admission;
+mod apr1;
 mod counts;
 mod credentials;
 mod password;

@@ -115,6 +115,11 @@ impl Users {
         Ok(())
     }
 
+    /// How many have a hash that protects only the strongest passwords.
+    pub(crate) fn weak(&self) -> usize {
+        self.hashes.iter().filter(|hash| hash.is_weak()).count()
+    }
+
     /// The hash of a user, and true; or, of somebody who is none, that of any user, always the
     /// same, and false: whoever verifies it anyway spends as much time on both.
     pub(super) fn find(&self, name: &[u8]) -> (&PasswordHash, bool) {
@@ -168,11 +173,11 @@ mod tests {
     #[test]
     fn every_line_that_is_wrong_is_told_with_what_to_run() {
         let hash = quick_hash("a");
-        let text = format!("ann:$apr1$x$y\nann:{hash}\nann:{hash}\nbob\n:x\nb b:{{SHA}}x=\n");
+        let text = format!("ann:$1$x$y\nann:{hash}\nann:{hash}\nbob\n:x\nb b:{{SHA}}x=\n");
         assert_eq!(
             parse(&text).unwrap_err(),
             [
-                "line 1: user \"ann\": the password is hashed by MD5 (apr1), which is not \
+                "line 1: user \"ann\": the password is hashed by MD5 (crypt), which is not \
                  accepted; run: htpasswd -B users ann",
                 "line 3: user \"ann\" is there already, in line 2",
                 "line 4: is not USER:HASH; run: htpasswd -B users USER",

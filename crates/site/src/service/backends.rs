@@ -52,6 +52,7 @@ impl Sites {
         warnings.extend(self.shown_elsewhere());
         for site in &self.sites {
             warnings.extend(closed_directories(site.routes.closed_users()));
+            warnings.extend(weak_passwords(site));
             for (table, responder) in site.settings.responders() {
                 let missing = responder.missing();
                 warnings.extend(missing.map(|what| format!("site.{table}.socket: {what}")));
@@ -59,6 +60,20 @@ impl Sites {
         }
         warnings
     }
+}
+
+/// How many passwords of a site are hashed by a scheme that does not protect them.
+fn weak_passwords(site: &Site) -> Option<String> {
+    let weak = site.access.as_ref()?.users()?.weak();
+    let file = site.settings.access.auth.file.as_deref()?.display();
+    let whose = if weak == 1 { "that of one user is" } else { "those of {} users are" };
+    let whose = whose.replace("{}", &weak.to_string());
+    (weak > 0).then(|| {
+        format!(
+            "site.auth.file: of the passwords in {file}, {whose} hashed by MD5 (apr1), which is \
+             tried out in hours by who gets the file; run: htpasswd -B {file} USER"
+        )
+    })
 }
 
 /// Users of a site that are named in one warning.
