@@ -1,9 +1,13 @@
 //! Bodies that are coded while they are sent: large files, listings, and error pages beside them.
 
 use std::fs;
+use std::io::Write;
+use std::time::{Duration, SystemTime};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use flyball_testkit::wait::{DEADLINE, until};
-use flyball_testkit::{Client, Response};
+use flyball_testkit::{Client, Response, Server};
 
 use crate::codings::{CODINGS, Coded, counter, decode, decoded, text};
 use crate::mount::Mount;
@@ -153,4 +157,120 @@ pub(crate) fn of_what_is_coded_while_it_is_sent_there_are_only_so_many(mount: &M
         client.response_head().field("Content-Encoding").map(drop)
     };
     assert!(until(DEADLINE, coded_again).is_some());
+}
+
+/// How old they are.
+const AGE: Duration = Duration::from_secs(60);
+
+/// Files of which there is only what gzip has made of them.
+struct GzipOnly {
+    directory: tempfile::TempDir,
+    short: Vec<u8>,
+    long: Vec<u8>,
+    zeros: Vec<u8>,
+}
+
+impl GzipOnly {
+    fn lay_out() -> GzipOnly {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let (short, long, zeros) = (text(1), text(1).repeat(40), vec![0; 30_000_000]);
+        let whole = gzip(&short);
+        for (name, bytes) in [
+            ("short.txt.gz", &whole[..]),
+            ("long.txt.gz", &gzip(&long)),
+            ("members.txt.gz", &[&whole[..], &whole].concat()),
+            ("zeros.gz", &gzip(&zeros)),
+            ("cut.txt.gz", &gzip(&long)[..3_000]),
+            ("both.txt", b"plain\n"),
+            ("both.txt.gz", &whole),
+            ("dir/index.html.gz", &whole),
+            ("closed.txt.gz", &whole),
+            (".hidden.gz", &whole),
+        ] {
+            let path = directory.path().join(name);
+            fs::create_dir_all(path.parent().expect("it has one")).expect("it can be made");
+            fs::write(&path, bytes).expect("the file can be written");
+            // A young file has another tag later.
+            let file = fs::File::options().write(true).open(&path).expect("it is there");
+            file.set_modified(SystemTime::now() - AGE).expect("its time can be set");
+        }
+        GzipOnly { directory, short, long, zeros }
+    }
+
+    fn start(&self, mount: &Mount, keys: &str) -> Server {
+        let root = self.directory.path().display();
+        let closed = "[[site.return]]\npath = \"/closed.txt.gz\"\n";
+        mount.start_with_sites("", &format!("[[site]]\nroot = \"{root}\"\n{keys}\n{closed}"))
+    }
+}
+
+pub(crate) fn a_file_that_is_there_by_gzip_alone_answers_for_the_plain_one(mount: &Mount) {
+    let files = GzipOnly::lay_out();
+    let server = files.start(mount, "compress.gzip-only = true");
+    let mut client = server.connect();
+    for (target, plain, kind) in [
+        ("/short.txt", &files.short, "text/plain; charset=utf-8"),
+        ("/long.txt", &files.long, "text/plain; charset=utf-8"),
+        ("/members.txt", &files.short.repeat(2), "text/plain; charset=utf-8"),
+        ("/zeros", &files.zeros, "application/octet-stream"),
+        ("/dir/", &files.short, "text/html; charset=utf-8"),
+    ] {
+        let mut tags = Vec::new();
+        for _ in 0..2 {
+            let answer = streamed(&mut client, target, &[]);
+            assert!(answer.body == *plain, "{target}: {} bytes", answer.body.len());
+            assert_eq!(answer.expect("Content-Type"), kind, "{target}");
+            assert_eq!(answer.expect("Vary"), "Accept-Encoding", "{target}");
+            for name in ["Content-Encoding", "Accept-Ranges"] {
+                assert_eq!(answer.field(name), None, "{target}");
+            }
+            tags.push(answer.expect("ETag").to_owned());
+            let coded = client.ask(request("GET", target, &["Accept-Encoding: gzip"]));
+            assert_eq!(coded.expect("Content-Encoding"), "gzip", "{target}");
+            assert!(decoded(&coded) == *plain && coded.content_length().is_some(), "{target}");
+            assert_eq!(coded.expect("Content-Type"), kind, "{target}");
+            assert_ne!(coded.expect("ETag"), tags[0], "{target}");
+        }
+        assert_eq!(tags[0], tags[1], "{target}");
+        let unchanged = format!("If-None-Match: {}", tags[0]);
+        assert_eq!(client.ask(request("GET", target, &[&unchanged])).status(), 304, "{target}");
+        let part = streamed(&mut client, target, &["Range: bytes=0-1", "Accept-Encoding: gzip"]);
+        assert!(part.status() == 200 && part.body == *plain, "{target}");
+        client.send(request("HEAD", target, &[]));
+        let head = client.response_head();
+        assert_eq!((head.content_length(), head.expect("ETag")), (None, &*tags[0]), "{target}");
+    }
+}
+
+pub(crate) fn what_is_there_by_gzip_alone_is_closed_cut_or_replaced_as_any_file(mount: &Mount) {
+    let files = GzipOnly::lay_out();
+    let server = files.start(mount, "compress.gzip-only = true");
+    let ask = |target: &str| server.connect().ask(request("GET", target, &[]));
+    assert_eq!(ask("/both.txt").text(), "plain\n");
+    for (target, status) in [("/closed.txt", 404), ("/.hidden", 404), ("/missing.txt", 404)] {
+        assert_eq!(ask(target).status(), status, "{target}");
+    }
+    let mut client = server.connect();
+    client.send(request("GET", "/cut.txt", &[]));
+    assert_eq!(client.response_head().status(), 200);
+    let got = client.rest_before_end();
+    assert!(!got.ends_with(b"0\r\n\r\n"), "it ends as if it were whole");
+    let plain = files.directory.path().join("short.txt");
+    assert_eq!(streamed(&mut server.connect(), "/short.txt", &[]).body, files.short);
+    fs::write(plain, "now plain\n").expect("it can be written");
+    let seen = || {
+        let mut client = server.connect();
+        client.send(request("GET", "/short.txt", &["Connection: close"]));
+        client.rest_before_end().ends_with(b"now plain\n").then_some(())
+    };
+    assert!(until(DEADLINE, seen).is_some(), "the plain file is never seen");
+    let server = files.start(mount, "");
+    let mut client = server.connect();
+    assert_eq!(client.ask(request("GET", "/long.txt", &["Accept-Encoding: gzip"])).status(), 404);
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
+    encoder.write_all(bytes).expect("memory takes it");
+    encoder.finish().expect("memory takes it")
 }

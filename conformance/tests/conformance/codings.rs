@@ -29,7 +29,10 @@ impl Coded {
         let site = tempfile::Builder::new().prefix("flyball-codings-").tempdir();
         let site = site.expect("a temporary directory");
         let write = |name: &str, body: &[u8]| {
-            fs::write(site.path().join(name), body).expect("the site can be written");
+            let path = site.path().join(name);
+            fs::write(&path, body).expect("the site can be written");
+            // A young file has another tag later.
+            set_modified(&path, SystemTime::now() - Duration::from_secs(60));
         };
         write("text.txt", &text(1));
         write("short.txt", b"short\n");
@@ -94,7 +97,7 @@ pub(crate) fn decoded(answer: &Response) -> Vec<u8> {
 pub(crate) fn decode(coding: &str, body: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     match coding {
-        "gzip" => flate2::read::GzDecoder::new(body).read_to_end(&mut plain),
+        "gzip" => flate2::read::MultiGzDecoder::new(body).read_to_end(&mut plain),
         "br" => brotli::Decompressor::new(body, 4096).read_to_end(&mut plain),
         "zstd" => zstd::Decoder::new(body).expect("a frame").read_to_end(&mut plain),
         "deflate" => flate2::read::ZlibDecoder::new(body).read_to_end(&mut plain),

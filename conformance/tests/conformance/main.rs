@@ -280,6 +280,8 @@ for_each_architecture! {
             what_costs_too_much_leaves_plain,
         ],
         coded_streams: [
+            a_file_that_is_there_by_gzip_alone_answers_for_the_plain_one,
+            what_is_there_by_gzip_alone_is_closed_cut_or_replaced_as_any_file,
             a_large_text_is_coded_while_it_is_sent,
             http_1_0_gets_a_coded_text_until_the_connection_ends,
             listings_and_error_pages_are_coded_too,

@@ -32,6 +32,8 @@ pub struct CompressSettings {
     pub backends: bool,
     /// Whether a file that was coded beforehand is sent in the place of the file beside it.
     pub precompressed: bool,
+    /// Whether a file that is there by gzip alone answers for the plain one.
+    pub gzip_only: bool,
     /// The codings on offer, in the order of preference when a client likes them equally.
     pub codings: Vec<Coding>,
     /// Media types that are worth it: `text/css`, `text/*`, `*+json`; empty for those of text.
@@ -60,6 +62,7 @@ impl Default for CompressSettings {
             on: true,
             backends: true,
             precompressed: true,
+            gzip_only: false,
             codings: OFFERED.iter().filter_map(|name| FilterKind::named(name)).collect(),
             types: Vec::new(),
             min_bytes: 1024,
@@ -107,6 +110,9 @@ const TYPES: &[&str] = &[
 /// coding costs some, and decoding is work for the client.
 const SAVING_BYTES_MIN: usize = 64;
 
+/// Most bodies that a process decodes while they are sent; each takes up to 192 KiB.
+pub(crate) const DECODED_MAX: usize = 256;
+
 /// How long coding may go on in a process before the share of the processor counts, in
 /// microseconds: a server that has just started codes its whole site once.
 const BURST_US: u64 = 2_000_000;
@@ -124,7 +130,7 @@ pub(crate) struct CodingPolicy {
 
 impl CodingPolicy {
     pub(crate) fn new(settings: &CompressSettings) -> CodingPolicy {
-        let offers = settings.on || settings.precompressed;
+        let offers = settings.on || settings.precompressed || settings.gzip_only;
         let offer = if offers { Class::new(&settings.codings) } else { Class::NONE };
         CodingPolicy { settings: settings.clone(), offer }
     }
@@ -178,7 +184,7 @@ impl CodingPolicy {
     pub(crate) fn varies(&self, media_type: &str, size: u64) -> bool {
         self.offer != Class::NONE
             && size >= self.settings.min_bytes
-            && (self.settings.precompressed || size <= self.largest())
+            && (self.settings.precompressed || self.settings.on && size <= self.largest())
             && self.is_listed(media_type)
     }
 
@@ -190,6 +196,11 @@ impl CodingPolicy {
     /// Whether files that were coded beforehand are looked for.
     pub(crate) fn takes_neighbours(&self) -> bool {
         self.settings.precompressed
+    }
+
+    /// Whether files answer that are there by gzip alone.
+    pub(crate) fn takes_gzip_alone(&self) -> bool {
+        self.settings.gzip_only
     }
 
     /// How a body that varies leaves, for a client of this class: in the coding it likes best.
@@ -295,6 +306,8 @@ pub(crate) struct Load {
     paid_us: AtomicU64,
     since: Instant,
     stubborn: Box<[AtomicU64]>,
+    /// Bodies that are decoded while they are sent.
+    decoding: AtomicUsize,
     hasher: DefaultHashBuilder,
 }
 
@@ -308,6 +321,7 @@ impl Load {
             paid_us: AtomicU64::new(0),
             since: Instant::now(),
             stubborn: (0..STUBBORN).map(|_| AtomicU64::new(0)).collect(),
+            decoding: AtomicUsize::new(0),
             hasher: DefaultHashBuilder::default(),
         })
     }
@@ -344,6 +358,12 @@ impl Load {
             return None;
         }
         Some(Permit { load: Arc::clone(self), way, percent, body: hash })
+    }
+
+    /// Leave to decode one more body; `None` when as many are being decoded as may.
+    pub(crate) fn decode(self: &Arc<Load>) -> Option<Decoding> {
+        let decoding = Decoding(Arc::clone(self));
+        (self.decoding.fetch_add(1, Relaxed) < DECODED_MAX).then_some(decoding)
     }
 
     /// True when this body is being coded.
@@ -401,6 +421,16 @@ impl Load {
         let (now_us, busy_us) = (self.now_us(), us.saturating_mul(100) / percent);
         let add = |paid_us: u64| Some(paid_us.max(now_us).saturating_add(busy_us));
         let _ = self.paid_us.fetch_update(Relaxed, Relaxed, add);
+    }
+}
+
+/// Leave to decode one body, for as long as that takes.
+#[derive(Debug)]
+pub(crate) struct Decoding(Arc<Load>);
+
+impl Drop for Decoding {
+    fn drop(&mut self) {
+        self.0.decoding.fetch_sub(1, Relaxed);
     }
 }
 

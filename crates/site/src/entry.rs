@@ -226,6 +226,12 @@ impl FileEntry {
         FilterKind::named(self.coding_field(Name::ContentEncoding))
     }
 
+    /// Whether the body is that of a file which is decoded while it is sent: its head has no length
+    /// either, and no coding.
+    pub(crate) fn is_decoded(&self) -> bool {
+        self.cuts.length == self.cuts.shared && self.coding_field(Name::ContentEncoding).is_empty()
+    }
+
     /// The fields of a plain 200, as encoded when the file entered the cache.
     pub(crate) fn head(&self) -> &Block {
         &self.head
@@ -248,7 +254,7 @@ impl FileEntry {
             tag: self.tag(),
             language: text(self.coding_field(Name::ContentLanguage)),
             shared: self.head.between(self.cuts.shared, self.cuts.etag),
-            streams: self.coded_on_the_way().is_some(),
+            streams: self.coded_on_the_way().is_some() || self.is_decoded(),
         }
     }
 
@@ -338,7 +344,7 @@ fn add_head(says: &Head<'_>, stamp: &Stamp, len: Option<u64>, fields: &mut Field
         fields.add_shown(Name::ContentLength, len);
     }
     // Ranges are taken of the plain body alone.
-    if says.coding.is_empty() {
+    if says.coding.is_empty() && !says.streams {
         fields.add(Name::AcceptRanges, "bytes");
     }
     let shared = fields.end();
@@ -431,6 +437,21 @@ mod tests {
         assert!(entry.shared_fields().h1().ends_with(b" GMT\r\n"));
         assert_eq!(entry.coding_fields().h1(), b"Content-Encoding: br\r\nContent-Language: de\r\n");
         check_again(&entry);
+    }
+
+    #[test]
+    fn a_body_that_is_decoded_while_it_is_sent_has_neither_length_nor_ranges() {
+        let content = Content::Memory(Bytes::from_static(b"hello"));
+        let says = Head { streams: true, ..Head::of("text/plain") };
+        let entry = FileEntry::new(Scope::NONE, b"a", stamp(), &says, content);
+        let expected = "Content-Type: text/plain\r\nETag: \"5-ae1b981bc490a01\"\r\n\
+             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+        assert_eq!(std::str::from_utf8(entry.head().h1()).unwrap(), expected);
+        assert!(entry.is_decoded() && entry.coded_on_the_way().is_none());
+        check_again(&entry);
+        let plain = Content::Memory(Bytes::from_static(b"hello"));
+        let plain = FileEntry::new(Scope::NONE, b"a", stamp(), &Head::of("text/plain"), plain);
+        assert!(!plain.is_decoded());
     }
 
     #[test]

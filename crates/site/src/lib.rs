@@ -18,6 +18,7 @@ mod coded_source;
 mod compress;
 mod configure;
 mod counts;
+mod decoded_source;
 mod entry;
 mod etag;
 mod files;

@@ -13,12 +13,21 @@ pub(crate) enum Served {
     OnTheWay(Coding),
     /// Coded beforehand: the open file is the coded one, and the name that of the plain one.
     Beforehand(Coding),
+    /// Coded beforehand by gzip, and there is no plain one: whether it is decoded is not decided.
+    Alone,
+    /// The same, decoded here while it is sent.
+    Decoded,
 }
 
 impl Served {
+    /// Whether a body is made while it is sent, so that its length is not known.
+    pub(crate) fn streams(self) -> bool {
+        matches!(self, Served::OnTheWay(_) | Served::Decoded)
+    }
+
     pub(crate) fn coding(self) -> Option<Coding> {
         match self {
-            Served::Plain => None,
+            Served::Plain | Served::Alone | Served::Decoded => None,
             Served::Here(coding) | Served::OnTheWay(coding) | Served::Beforehand(coding) => {
                 Some(coding)
             }

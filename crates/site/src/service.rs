@@ -30,8 +30,8 @@ use crate::hosts::{Hosts, LastHost};
 use crate::mime::Types;
 use crate::modules::{Modules, Mounted};
 use crate::pages;
-use crate::plan::{Found, Job, Origin, Outcome, Plan};
-use crate::routes::{self, ErrorPages, Led, Route, SiteRoutes, or_before};
+use crate::plan::{Found, Job, Origin, Outcome, Plan, Served};
+use crate::routes::{self, ErrorPages, Led, Neighbours, Route, SiteRoutes, or_before};
 use crate::secrets::{Secret, Secrets};
 use crate::settings::SiteSettings;
 use crate::shared::SharedCaches;
@@ -44,6 +44,7 @@ mod backends;
 mod challenges;
 mod coded_answers;
 mod codings;
+mod decoded;
 mod earlier;
 mod error_files;
 mod file_answers;
@@ -82,6 +83,7 @@ use urls::{Asker, Verdict, carried, takes_path};
 const DEPENDS_ON_LANGUAGE: u16 = u16::MAX;
 const DEPENDS_ON_IMAGE: u16 = u16::MAX - 1;
 const YOUNG: u16 = u16::MAX - 2;
+const DECODED: u16 = u16::MAX - 3;
 
 /// An answer of a site.
 pub type Answer<'a> = flyball_http::Answer<'a, File>;
@@ -526,6 +528,7 @@ impl Service {
         let mut rules = served.routes.rules(request).numbers();
         // Its tag is another one when it is looked at again.
         rules.extend(served.finds_young(found, now).then_some(YOUNG));
+        rules.extend((found.served == Served::Decoded).then_some(DECODED));
         rules.extend(found.depends.language.then_some(DEPENDS_ON_LANGUAGE));
         rules.extend(found.depends.image.then_some(DEPENDS_ON_IMAGE));
         let coding = found.served.coding().map_or(0, Coding::number);
@@ -657,7 +660,7 @@ impl Site {
             links: self.links,
             place,
             index: [].into(),
-            neighbours: routes::Neighbours::default(),
+            neighbours: Neighbours::default(),
             pretty: false,
             fallback: None,
             lists: false,
@@ -682,7 +685,10 @@ impl Site {
             root: self.routes.root(place.root),
             links: self.links,
             index: Arc::clone(&self.index),
-            neighbours: self.routes.neighbours(request),
+            neighbours: Neighbours {
+                gzip_only: self.policy.takes_gzip_alone(),
+                ..self.routes.neighbours(request)
+            },
             pretty: settings.pretty_urls,
             fallback: match leads_on {
                 true => Some(Fallback::Rule),

@@ -17,7 +17,7 @@ use flyball_sys::file::{self, Kind, Links, Stamp};
 use crate::found::Found;
 use crate::outcome::{Outcome, status_of};
 use crate::path::Mapped;
-use crate::routes::{Candidate, Depends, Neighbours, Place, Role};
+use crate::routes::{Candidate, Depends, GZIP_SUFFIX, Neighbours, Place, Role};
 use crate::served::Served;
 
 /// Most times that one name is opened again because others were renamed meanwhile.
@@ -172,18 +172,26 @@ impl Translate {
     fn file(&mut self, file: Arc<Descriptor>, stamp: Stamp) -> Option<Outcome> {
         let candidate = self.candidates.get(self.at)?;
         let is_plain = |candidate: &&Candidate| candidate.role == Role::Plain;
+        let (name, served) = match candidate.role {
+            // What answers is the plain file, as far as names go.
+            Role::Gzip => {
+                let plain = candidate.name.strip_suffix(GZIP_SUFFIX);
+                (plain.unwrap_or(&candidate.name), Served::Alone)
+            }
+            _ => (&candidate.name[..], Served::Plain),
+        };
         let resource = match candidate.role {
-            Role::Plain => None,
+            Role::Plain | Role::Gzip => None,
             _ => self.candidates.iter().find(is_plain).map(|plain| plain.name.as_slice().into()),
         };
         let found = Box::new(Found {
             file,
             stamp,
-            name: candidate.name.clone(),
+            name: name.to_vec(),
             resource,
             root: self.root,
             depends: Depends::default(),
-            served: Served::Plain,
+            served,
             body: Bytes::new(),
         });
         self.depends.language |= candidate.depends.language;
@@ -191,7 +199,7 @@ impl Translate {
         match candidate.role {
             Role::Preferred => self.best = Some(found),
             // Whether it has neighbours must be told, although it answers.
-            Role::Plain => {
+            Role::Plain | Role::Gzip => {
                 self.best = Some(found);
                 return self.next_candidate();
             }
@@ -203,6 +211,10 @@ impl Translate {
 
     fn next_candidate(&mut self) -> Option<Outcome> {
         self.at += 1;
+        // The plain file is there.
+        if self.best.is_some() && self.at < self.candidates.len() && self.role() == Role::Gzip {
+            self.at += 1;
+        }
         if self.at < self.candidates.len() {
             return None;
         }

@@ -61,6 +61,20 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         ..Setting::ROW
     },
     Setting {
+        key: "compress.gzip-only",
+        task: Task::Compression,
+        kind: Kind::Switch { set: |s, on| s.compress.gzip_only = on },
+        default: Some("false"),
+        doc: "Whether `page.html.gz` answers for `page.html` where that is not there",
+        more: "Clients that accept gzip get the file as it is, if `compress.codings` has gzip; for \
+               others it is decoded while it is sent, without a length and without ranges. It \
+               saves the room of the plain files. Whatever its type and size; the rules of both \
+               names hold. A process decodes 256 bodies at a time, and answers further ones with \
+               503. A file that is cut, or no gzip, breaks its answer off.",
+        source: "RFC 1952",
+        ..Setting::ROW
+    },
+    Setting {
         key: "compress.codings",
         task: Task::Compression,
         kind: Kind::Codings { set: |s, codings| s.compress.codings = codings },

@@ -34,7 +34,7 @@ pub use language::{LANGUAGES_MAX, is_language};
 /// Longest error page, in bytes: each stays in memory.
 pub const ERROR_PAGE_BYTES_MAX: u64 = 256 * 1024;
 
-pub(crate) use neighbours::{Candidate, Depends, Neighbours, Role, language_in};
+pub(crate) use neighbours::{Candidate, Depends, GZIP_SUFFIX, Neighbours, Role, language_in};
 pub(crate) use opening::{ENTERED, file as found, named as closed, or_before, page};
 pub(crate) use paths::{Prefix, readings, relative_of, relative_of_url, url_of};
 pub(crate) use pattern::Pattern;

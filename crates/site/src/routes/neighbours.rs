@@ -9,6 +9,9 @@ use std::sync::Arc;
 use super::images::{self, Images};
 use super::language::Preferences;
 
+/// What the name of a file ends with that is coded by gzip.
+pub(crate) const GZIP_SUFFIX: &[u8] = b".gz";
+
 /// What a request accepts on a site that negotiates.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Neighbours {
@@ -18,6 +21,8 @@ pub(crate) struct Neighbours {
     pub(crate) preferences: Preferences,
     /// The newer image formats that it takes; `None` when they are not negotiated.
     pub(crate) images: Option<Images>,
+    /// Whether `a.html.gz` answers for `a.html` where that is not there.
+    pub(crate) gzip_only: bool,
 }
 
 /// On which fields of requests an answer depends.
@@ -45,6 +50,8 @@ pub(crate) enum Role {
     Preferred,
     /// The file asked for: it answers unless a preferred one is there.
     Plain,
+    /// The file asked for, coded by gzip: it answers where the plain one would and is not there.
+    Gzip,
     /// It answers when neither a preferred nor the plain one is there.
     Default,
     /// It never answers: its client does not take it.
@@ -80,7 +87,12 @@ impl Neighbours {
         }
         let plain =
             Candidate { name: name.to_vec(), role: Role::Plain, depends: Depends::default() };
-        before.into_iter().chain([plain]).chain(after).collect()
+        let gzip = self.gzip_only.then(|| Candidate {
+            name: [name, GZIP_SUFFIX].concat(),
+            role: Role::Gzip,
+            depends: Depends::default(),
+        });
+        before.into_iter().chain([plain]).chain(gzip).chain(after).collect()
     }
 
     /// The language that a name ends in.
@@ -115,6 +127,7 @@ mod tests {
             preferences: Preferences::of([accept_language.as_bytes()].into_iter(), &languages),
             languages: languages.into(),
             images: Some(Images::of([accept.as_bytes()].into_iter())),
+            gzip_only: false,
         }
     }
 
@@ -122,6 +135,16 @@ mod tests {
     fn a_name_is_alone_where_nothing_is_negotiated() {
         let off = Neighbours::default();
         assert_eq!(names(&off, "a.png"), [("a.png".into(), Role::Plain)]);
+    }
+
+    #[test]
+    fn a_file_that_is_there_by_gzip_alone_is_looked_for_after_the_plain_one() {
+        let site = Neighbours { gzip_only: true, ..negotiating("fr", "") };
+        let found = names(&site, "a.html");
+        assert_eq!(
+            found[1..3],
+            [("a.html".into(), Role::Plain), ("a.html.gz".into(), Role::Gzip),]
+        );
     }
 
     #[test]

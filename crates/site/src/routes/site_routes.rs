@@ -384,6 +384,7 @@ impl SiteRoutes {
             languages: Arc::clone(&self.languages),
             preferences: self.preferences(request),
             images: self.images.then(|| accepted_images(request)),
+            gzip_only: false,
         }
     }
 

@@ -15,6 +15,7 @@ use crate::compress::{Body, CompressCounts, Compression, Way};
 use crate::entry::{Content, FileEntry, OpenFile};
 use crate::filter::FilterKind;
 use crate::plan::{Found, Job, Plan, Served};
+use crate::routes::GZIP_SUFFIX;
 use crate::source;
 use crate::variant::Variant;
 
@@ -35,6 +36,9 @@ impl Service {
 
     /// A file was found: whether it leaves coded may depend on what is beside it.
     pub(super) fn choose(&mut self, job: Job, found: Found, now: &Now) -> Lookup<'_> {
+        if found.served == Served::Alone {
+            return self.choose_alone(job, found, now);
+        }
         let class = self.class(job.site, &job.request.request());
         let served = &self.sites.sites[job.site];
         if class == Class::NONE || !served.varies(&found, &served.kind_of(&found).0) {
@@ -68,6 +72,21 @@ impl Service {
         self.represent(job, found, now)
     }
 
+    /// There is only the file that was coded by gzip: for a client that does not take that, it is
+    /// decoded.
+    fn choose_alone(&mut self, job: Job, mut found: Found, now: &Now) -> Lookup<'_> {
+        let request = job.request.request();
+        let name = [&found.name, GZIP_SUFFIX].concat();
+        if !self.is_open(job.site, &request, found.root, &name) {
+            return self.missing(&job, Status::NOT_FOUND, now);
+        }
+        let class = self.class(job.site, &request);
+        let gzip =
+            class.codings().find(|coding| FilterKind::of(*coding).suffix.as_bytes() == GZIP_SUFFIX);
+        found.served = gzip.map_or(Served::Decoded, Served::Beforehand);
+        self.represent(job, found, now)
+    }
+
     /// It is decided how the body leaves: answers, or says what has to be waited for.
     fn represent(&mut self, job: Job, found: Found, now: &Now) -> Lookup<'_> {
         if self.is_secret(job.site, &found) {
@@ -85,8 +104,10 @@ impl Service {
             Served::OnTheWay(coding) if !self.codes(job.site, &found, coding, Way::Sent) => {
                 return self.represent(job, found.plain(), now);
             }
-            Served::OnTheWay(_) => return Lookup::Wait(Plan::settle(job, found)),
-            Served::Plain | Served::Beforehand(_) => {}
+            Served::OnTheWay(_) | Served::Decoded => {
+                return Lookup::Wait(Plan::settle(job, found));
+            }
+            Served::Plain | Served::Alone | Served::Beforehand(_) => {}
         }
         if self.is_small(found.stamp.size) {
             return Lookup::Wait(Plan::load(job, found));

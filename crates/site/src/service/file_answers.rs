@@ -89,6 +89,9 @@ impl Service {
                 return FileAnswer { status, fields: (&self.fields).into(), body, produced: None };
             }
         }
+        if with_body && entry.is_decoded() {
+            return self.sites.decoded_answer(site, entry, request, &mut self.fields);
+        }
         if with_body && let Some(coding) = entry.coded_on_the_way() {
             return match self.sites.begin_coding(site, entry, coding) {
                 Ok(source) => {

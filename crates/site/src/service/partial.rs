@@ -31,7 +31,8 @@ pub(super) fn conditional_answer(
             (status, served.add_refusal(request, status, fields))
         }
         Verdict::Proceed => {
-            if !conditional::range_applies(request, &validators, now.unix()) {
+            // What is decoded while it is sent has a length that is known at its end.
+            if entry.is_decoded() || !conditional::range_applies(request, &validators, now.unix()) {
                 return None;
             }
             match range::requested(request, entry.len(), served.settings.routes.files.ranges_max) {

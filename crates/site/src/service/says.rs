@@ -7,7 +7,6 @@ use crate::entry::Head;
 use crate::etag::EtagRule;
 use crate::found::Found;
 use crate::routes;
-use crate::served::Served;
 
 /// What a file's head says of it.
 pub(super) struct Says {
@@ -70,7 +69,7 @@ impl Site {
         self.amend(request, &media_type, false, &mut shared);
         let (coding, tag) = self.coding_of(found);
         let etag = self.settings.routes.files.etag.of(&found.stamp, self.finds_young(found, now));
-        let streams = matches!(found.served, Served::OnTheWay(_));
+        let streams = found.served.streams();
         Says { media_type, coding, etag, tag, language: language.to_owned(), shared, streams }
     }
 

@@ -362,6 +362,7 @@ fn each_site_setting_fills_one_field_and_all_are_filled() {
         compress: CompressSettings {
             on: false,
             precompressed: false,
+            gzip_only: true,
             backends: false,
             codings: Vec::new(),
             types: vec!["a/b".into()],
