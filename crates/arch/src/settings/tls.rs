@@ -31,13 +31,16 @@ impl TlsSettings {
             TicketKeys::Off | TicketKeys::Auto => None,
         };
         let tickets = tickets.map(|path| Secret { key: "tls.tickets", path, is_apart: true });
+        let of_account = self.acme.external_key.as_deref();
+        let of_account =
+            of_account.map(|path| Secret { key: "acme.external-key", path, is_apart: true });
         let storage = self.acme.is_written.then_some(("acme.storage", &*self.acme.storage));
         let internal = Some(("site.certificate", &*self.internal));
         let directories = storage.into_iter().chain(internal);
         let directories = directories
             .filter(|(_, path)| !path.as_os_str().is_empty())
             .map(|(key, path)| Secret { key, path, is_apart: true });
-        tickets.into_iter().chain(directories).collect()
+        tickets.into_iter().chain(of_account).chain(directories).collect()
     }
 }
 

@@ -136,6 +136,12 @@ fn what_is_private_lies_beneath_nothing_that_is_sent_or_run_from_hidden_or_not()
         let errors = refused(&authority, &(own + &authority.site("\"a.test\"", "a.pem", lines)));
         assert!(errors.contains("flyball.toml:2: tls.tickets: "), "{errors}");
         assert!(errors.contains(&beneath), "{place}: {errors}");
+        let key = format!("{place}/account");
+        authority.write(&key, "c2VjcmV0", 0o600);
+        let own = format!("[acme]\nexternal-account = \"id\"\nexternal-key = {}\n", at(&key));
+        let errors = refused(&authority, &(own + &authority.site("\"a.test\"", "a.pem", lines)));
+        assert!(errors.contains("flyball.toml:3: acme.external-key: "), "{errors}");
+        assert!(errors.contains(&beneath), "{place}: {errors}");
     }
     // A page that all clients are shown.
     let page = format!("[site.error-page]\n404 = {}", at("a.pem"));

@@ -2,6 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use flyball::settings::{Kind, Raw, SETTINGS, SITE_SETTINGS, SITE_TABLES, Setting};
+use flyball_arch::Settings;
+use flyball_site::SiteSettings;
 
 use super::file::{errors, settings};
 
@@ -77,4 +82,77 @@ fn users_beneath_a_root_of_any_site_or_a_directory_of_a_user_are_refused() {
     ] {
         settings(&text);
     }
+}
+
+/// Settings that name a path with nothing in it that the server alone may know: what is public,
+/// what is executed, and what it only writes.
+const OPEN: [&str; 17] = [
+    "acme.ca-root",
+    "pid-file",
+    "spool.directory",
+    "tls.client-ca",
+    "tls.client-crl",
+    "site.alias.root",
+    "site.cgi.program",
+    "site.cgi.root",
+    "site.fastcgi.program",
+    "site.fastcgi.root",
+    "site.fastcgi.script",
+    "site.module.library",
+    "site.root",
+    "site.scgi.root",
+    "site.scgi.script",
+    "site.tls.client-ca",
+    "site.tls.client-crl",
+];
+
+/// The keys beneath `above` that name a path, of which nothing is kept from clients.
+fn open_keys<T>(
+    settings: &'static [Setting<T>],
+    above: &str,
+    new: impl Fn() -> T,
+    kept: impl Fn(&T) -> Vec<PathBuf>,
+) -> Vec<String> {
+    let is_open = |setting: &&Setting<T>| {
+        let mut target = new();
+        let path = Path::new("/somewhere").join(setting.key);
+        let raw = Raw::Text(path.to_str().unwrap().into());
+        setting.apply(&mut target, &raw, Path::new("")).unwrap();
+        !kept(&target).contains(&path)
+    };
+    let paths = settings.iter().filter(|setting| matches!(setting.kind, Kind::Path { .. }));
+    paths.filter(is_open).map(|setting| format!("{above}{}", setting.key)).collect()
+}
+
+#[test]
+fn each_setting_that_names_a_path_is_kept_from_clients_or_known_to_hold_no_secret() {
+    let server = || {
+        let mut settings = Settings::default();
+        settings.tls.acme.is_written = true;
+        settings
+    };
+    let site = || {
+        let mut site = SiteSettings::default();
+        site.routes.user_directories = Some("public_html".into());
+        site
+    };
+    let of_server = |settings: &Settings| {
+        settings.tls.secrets().iter().map(|secret| secret.path.to_owned()).collect()
+    };
+    let of_site =
+        |site: &SiteSettings| site.secrets().map(|secret| secret.path.to_owned()).collect();
+    let mut open = open_keys(SETTINGS, "", server, of_server);
+    open.extend(open_keys(SITE_SETTINGS, "site.", site, of_site));
+    for table in SITE_TABLES {
+        let begun = || {
+            let mut site = site();
+            (table.begin)(&mut site);
+            site
+        };
+        open.extend(open_keys(table.settings, &format!("site.{}.", table.key), begun, of_site));
+    }
+    let mut known = OPEN.map(str::to_owned);
+    open.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(open, known);
 }
