@@ -48,8 +48,9 @@ use crate::configuration::{Authority, Configuration, Kind};
 use crate::messages::{Challenge, FromAgent, Status, ToAgent};
 use crate::names::Name;
 
-/// Between two looks at the storage, in seconds: another agent may have written there.
-const CHECK_EVERY: u64 = 600;
+/// Between two looks at the storage, in seconds: another agent, or an import, may have written
+/// there. It is the default of `tls.watch`, by which the master sees the same file.
+const CHECK_EVERY: u64 = 60;
 
 /// Between two looks while another agent orders, in seconds.
 const BUSY_EVERY: u64 = 1;
@@ -232,7 +233,12 @@ impl Agent {
 
     /// Looks at the storage, and tells the master what is new there.
     fn look(&mut self) -> Result<(), Gone> {
-        (0..self.entries.len()).try_for_each(|at| self.look_at(at))
+        for at in 0..self.entries.len() {
+            if self.entries[at].is_other(&self.storage) {
+                self.look_at(at)?;
+            }
+        }
+        Ok(())
     }
 
     fn look_at(&mut self, at: usize) -> Result<(), Gone> {
@@ -271,6 +277,7 @@ impl Agent {
         // Another may have ordered until now.
         self.look_at(at)?;
         self.entries[at].recall(&self.storage);
+        self.forget_what_is_done(at);
         if !matches!(self.entries[at].schedule.next(now), Due::Order { .. }) {
             return Ok(());
         }

@@ -136,7 +136,7 @@ fn date(s: u64) -> String {
 }
 
 /// Puts a pair from elsewhere into a storage, which is made if need be, as the certificate whose
-/// first name this is. One that is there already is replaced. An agent sees it within ten minutes.
+/// first name this is. One that is there already is replaced. An agent sees it within a minute.
 /// Blocks on the disk.
 ///
 /// # Errors
@@ -176,7 +176,9 @@ pub fn import(root: &Path, wanted: &Import<'_>) -> Result<PathBuf, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::entry::Entry;
     use crate::agent::pair::tests::{made, made_between, made_until};
+    use crate::agent::schedule::Due;
     use std::fs;
     use std::process::Command;
 
@@ -282,6 +284,27 @@ mod tests {
         assert!(bring(dir.path(), "a.org", &next.0, &next.1).unwrap_err().contains("--replace"));
         import(dir.path(), &Import { replaces: true, ..wanted("a.org", &next.0, &next.1) })
             .unwrap();
+    }
+
+    #[test]
+    fn one_that_names_fewer_hosts_is_followed_by_another_in_a_running_server_as_at_a_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let storage = Storage::open(dir.path()).unwrap();
+        let names = ["a.org", "b.org"].map(|name| Name::parse(name).unwrap());
+        let start = || Entry::new(names.to_vec(), 1, &storage);
+        let (key, chain) = made(&["a.org", "b.org"]);
+        bring(dir.path(), "a.org", &key, &chain).unwrap();
+        let mut running = start();
+        assert!(running.is_other(&storage) && running.look(&storage, &[]));
+        assert!(!running.is_other(&storage));
+        assert_eq!(running.schedule.next(time::unix()), Due::Ask);
+        let (key, chain) = made(&["a.org"]);
+        bring(dir.path(), "a.org", &key, &chain).unwrap();
+        assert!(running.is_other(&storage));
+        for mut entry in [running, start()] {
+            assert!(entry.look(&storage, &[]), "it is used");
+            assert_eq!(entry.schedule.next(time::unix()), Due::Order { rehearse: false });
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::agent::fault::Fault;
 use crate::agent::ladder::Failures;
 use crate::agent::pair::Pair;
 use crate::agent::schedule::Schedule;
-use crate::agent::storage::{Shelf, Storage};
+use crate::agent::storage::{Mark, Shelf, Storage};
 use crate::configuration::Authority;
 use crate::files::stem;
 use crate::messages::{FromAgent, Status};
@@ -37,6 +37,8 @@ pub(crate) struct Entry {
     pub(crate) stem: String,
     pub(crate) schedule: Schedule,
     held: Option<Pair>,
+    /// The file of the last look.
+    seen: Option<Mark>,
     /// The number of the configuration.
     by: u64,
     error: Option<String>,
@@ -49,7 +51,8 @@ impl Entry {
     pub(crate) fn new(names: Vec<Name>, by: u64, storage: &Storage) -> Entry {
         let stem = names.first().map(stem).unwrap_or_default();
         let schedule = Schedule::default();
-        let mut entry = Entry { names, stem, schedule, held: None, by, error: None, told: None };
+        let (held, seen, error, told) = (None, None, None, None);
+        let mut entry = Entry { names, stem, schedule, held, seen, by, error, told };
         entry.recall(storage);
         entry
     }
@@ -78,10 +81,17 @@ impl Entry {
         self.held.as_ref()
     }
 
+    /// Whether the storage has another file than at the last look, or none any more.
+    pub(crate) fn is_other(&self, storage: &Storage) -> bool {
+        let mark = storage.mark(Shelf::Certificates, &self.stem);
+        !mark.is_ok_and(|mark| mark == self.seen)
+    }
+
     /// Looks at the storage: whether there is another pair than before. What cannot be read is
     /// told, and as if it were not there. One that came from none of these authorities is used, and
     /// due at once: they were others when it was ordered, such as those for trials.
     pub(crate) fn look(&mut self, storage: &Storage, authorities: &[Authority]) -> bool {
+        self.seen = storage.mark(Shelf::Certificates, &self.stem).unwrap_or(None);
         let pair = storage.pair(&self.stem).unwrap_or_else(|why| {
             self.error = Some(why);
             None

@@ -18,6 +18,10 @@ use crate::names::Name;
 /// Certificates of one name that wait to be revoked.
 const REVOCATIONS_MAX: usize = 8;
 
+/// For how long a certificate that no site of this server has is left to another server of the
+/// storage to order, in seconds: 7 days.
+pub(crate) const LEFT_TO_OTHERS_S: u64 = 7 * 86_400;
+
 /// A certificate that is to be revoked, whatever takes its place meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Revocation {
@@ -55,6 +59,8 @@ pub(crate) struct Asked {
     pub(crate) revocations: Vec<Revocation>,
     /// Another is to be ordered than the one of this serial number; than none, where it is empty.
     pub(crate) other_than: Option<String>,
+    /// Since when, in seconds since 1970.
+    other_since: Option<u64>,
     /// When a renewal and a revocation were asked for last, in seconds since 1970.
     pub(crate) renewal_at: Option<u64>,
     pub(crate) revocation_at: Option<u64>,
@@ -68,6 +74,21 @@ impl Asked {
             && self.other_than.is_none()
             && is_late(self.renewal_at)
             && is_late(self.revocation_at)
+    }
+
+    /// Another certificate is to be ordered than the one of this serial number.
+    pub(crate) fn want_other(&mut self, than: String, now: u64) {
+        (self.other_than, self.other_since) = (Some(than), Some(now));
+    }
+
+    /// Since when another is wanted. What was written before this was noted has the request alone.
+    pub(crate) fn since(&self) -> u64 {
+        self.other_since.or(self.renewal_at).unwrap_or(0)
+    }
+
+    /// Whether no server is waited for any more that would order the other one.
+    pub(crate) fn is_given_up(&self, now: u64) -> bool {
+        now.saturating_sub(self.since()) > LEFT_TO_OTHERS_S
     }
 
     fn add(&mut self, message: &ToAgent, pair: Option<&Pair>, now: u64) -> Result<(), String> {
@@ -86,7 +107,8 @@ impl Asked {
             }
             _ => {
                 let serial = pair.map(|pair| pair.leaf().serial.clone());
-                (self.other_than, self.renewal_at) = (Some(serial.unwrap_or_default()), Some(now));
+                self.want_other(serial.unwrap_or_default(), now);
+                self.renewal_at = Some(now);
             }
         }
         Ok(())
@@ -98,7 +120,8 @@ fn since(at: u64, now: u64) -> Option<u64> {
     now.checked_sub(at).filter(|ago| *ago < ASKED_APART_S)
 }
 
-/// The requests of a storage: one file for each certificate about which there is one.
+/// The requests of a storage: one file for each certificate about which there is one. Other servers
+/// may have the same storage, so that a file is read and written under a lock.
 pub(crate) struct Requests {
     storage: Storage,
     /// The names of each certificate.
@@ -164,20 +187,23 @@ impl Requests {
     /// Changes what is asked for about a certificate; its file goes when nothing is.
     ///
     /// # Errors
-    /// When the disk fails or is full: then it is known until the agent ends.
+    /// When the disk fails or is full, or others keep the lock: then it is known until the agent
+    /// ends.
     pub(crate) fn change<T>(
         &self,
         stem: &str,
         change: impl FnOnce(&mut Asked) -> T,
     ) -> io::Result<T> {
         let mut unwritten = self.lock();
+        let held = self.storage.hold(Shelf::Asked);
         let written = self.read(stem);
         let mut asked = unwritten.remove(stem).unwrap_or_else(|| written.clone());
         let changed = change(&mut asked);
-        let done = match asked.is_over(time::unix()) {
-            true => self.storage.remove(Shelf::Asked, stem),
-            false if asked != written => self.storage.put(Shelf::Asked, stem, &asked),
-            false => Ok(()),
+        let done = match &held {
+            Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+            Ok(_) if asked.is_over(time::unix()) => self.storage.remove(Shelf::Asked, stem),
+            Ok(_) if asked != written => self.storage.put(Shelf::Asked, stem, &asked),
+            Ok(_) => Ok(()),
         };
         if done.is_err() {
             unwritten.insert(stem.to_owned(), asked);
@@ -262,6 +288,49 @@ mod tests {
         assert!(revoke("a.org").unwrap().contains("8 certificates wait"));
         assert!(revoke("c.org").unwrap().contains("no certificate has this name"));
         assert_eq!(requests.all().len(), 1);
+    }
+
+    #[test]
+    fn servers_with_one_storage_lose_nothing_of_what_they_are_asked_at_the_same_moment() {
+        const EACH: usize = 3;
+        let (_dir, first) = requests();
+        hold(&first);
+        let servers: Vec<Requests> =
+            (0..4).map(|_| Requests::new(first.storage.clone(), first.names.clone())).collect();
+        let (_, pem) = made(&["a.org", "b.org"]);
+        let der = pem.into_bytes();
+        std::thread::scope(|scope| {
+            for (at, server) in servers.iter().enumerate() {
+                let der = &der;
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        let serial = format!("{at}-{number}");
+                        let revocation = Revocation {
+                            der: [&der[..], serial.as_bytes()].concat(),
+                            serial,
+                            not_after: 0,
+                            failures: Failures::default(),
+                        };
+                        let add = |asked: &mut Asked| asked.revocations.push(revocation);
+                        server.change("a.org", add).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(first.of("a.org").revocations.len(), servers.len() * EACH);
+    }
+
+    #[test]
+    fn what_is_written_while_others_keep_the_lock_is_known_and_written_later() {
+        let (_dir, requests) = requests();
+        let held = requests.storage.hold(Shelf::Asked).unwrap();
+        let told = fault(requests.note(&ToAgent::Renew { name: "a.org".into() }));
+        let why = "asked/.lock: another server keeps it";
+        assert!(told.as_ref().unwrap().contains(why), "{told:?}");
+        assert_eq!(requests.of("a.org").other_than.as_deref(), Some(""));
+        drop(held);
+        requests.change("a.org", |_| ()).unwrap();
+        assert_eq!(requests.read("a.org").other_than.as_deref(), Some(""));
     }
 
     #[test]

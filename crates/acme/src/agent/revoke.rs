@@ -11,8 +11,8 @@ use crate::agent::Agent;
 use crate::agent::certificates::name_of;
 use crate::agent::channel::Gone;
 use crate::agent::fault::{Fault, asked, is};
-use crate::agent::pair::Pair;
-use crate::agent::requests::{Asked, Revocation};
+use crate::agent::requests::{Asked, LEFT_TO_OTHERS_S, Revocation};
+use crate::agent::time;
 use crate::configuration::Authority;
 
 /// Those that are to be done, with the names of the files of their certificates.
@@ -73,24 +73,49 @@ impl Agent {
             let _ = self.requests.change(stem, |_| ());
             return;
         };
-        let held = self.storage.pair(stem).unwrap_or(None);
-        let is_done = held.map(|pair| pair.leaf().serial.clone()).unwrap_or_default() != *wanted;
-        let entry = self.entries.iter_mut().find(|entry| entry.stem == stem);
-        match entry.filter(|_| !is_done) {
-            Some(entry) => entry.is_asked_since(&self.storage, asked.renewal_at.unwrap_or(0)),
-            None => {
-                if !is_done {
+        if self.is_there(stem, wanted) {
+            let entry = self.entries.iter_mut().find(|entry| entry.stem == stem);
+            match entry {
+                Some(entry) => entry.is_asked_since(&self.storage, asked.since()),
+                // Another server of the storage may have a site with it.
+                None if !asked.is_given_up(time::unix()) => {}
+                None => {
                     say!(
                         Level::Warn,
-                        "acme: {}: the renewal that was asked for is not done: no site has \
-                         that certificate any more",
-                        name_of(stem)
+                        "acme: {}: the renewal that was asked for is not done, and given up: no \
+                         site has had that certificate for {} days",
+                        name_of(stem),
+                        LEFT_TO_OTHERS_S / 86_400
                     );
+                    self.settle(stem, wanted);
                 }
-                // Where it stays, the next look finds it again.
-                let settle = |asked: &mut Asked| asked.other_than.take_if(|known| known == wanted);
-                let _ = self.requests.change(stem, settle);
             }
+        } else {
+            self.settle(stem, wanted);
+        }
+    }
+
+    /// Whether the certificate that is there is the one of this serial number, in whose place
+    /// another is wanted; none is there where that is empty.
+    fn is_there(&self, stem: &str, serial: &str) -> bool {
+        let held = self.storage.pair(stem).unwrap_or(None);
+        held.map(|pair| pair.leaf().serial.clone()).unwrap_or_default() == serial
+    }
+
+    /// Another than that one is not wanted any more. Where this cannot be written, the next look
+    /// finds it again.
+    fn settle(&self, stem: &str, wanted: &str) {
+        let settle = |asked: &mut Asked| asked.other_than.take_if(|known| known == wanted);
+        let _ = self.requests.change(stem, settle);
+    }
+
+    /// What the operator asked for another server has done, which was asked the same, where the
+    /// storage says so. To be called with the lease.
+    pub(super) fn forget_what_is_done(&mut self, at: usize) {
+        let stem = self.entries[at].stem.clone();
+        let wanted = self.requests.of(&stem).other_than;
+        if wanted.is_none_or(|wanted| !self.is_there(&stem, &wanted)) {
+            self.entries[at].schedule.is_asked_for = false;
         }
     }
 
@@ -126,21 +151,22 @@ impl Agent {
     }
 
     /// One that is done, or never will be. Another certificate is ordered in the place of one that
-    /// was revoked, and that is written down with the same change.
+    /// was revoked and is still there, by this server or by another of the storage, and that is
+    /// written down with the same change.
     fn forget_revocation(&mut self, stem: &str, revocation: &Revocation, is_revoked: bool) {
-        let is_held = |pair: &Pair| Revocation::of(pair).is(revocation);
-        let entry = self.entries.iter_mut().find(|entry| entry.stem == stem);
-        let entry = entry.filter(|entry| is_revoked && entry.held().is_some_and(is_held));
+        let held = self.storage.pair(stem).unwrap_or(None);
+        let is_held = held.is_some_and(|pair| Revocation::of(&pair).is(revocation));
         let change = |asked: &mut Asked| {
             asked.revocations.retain(|known| !known.is(revocation));
-            if entry.is_some() {
-                asked.other_than = Some(revocation.serial.clone());
+            if is_revoked && is_held {
+                asked.want_other(revocation.serial.clone(), time::unix());
             }
         };
         if let Err(error) = self.requests.change(stem, change) {
             say!(Level::Debug, "acme: the storage: {error}");
         }
-        if let Some(entry) = entry {
+        let entry = self.entries.iter_mut().find(|entry| entry.stem == stem);
+        if let Some(entry) = entry.filter(|_| is_revoked && is_held) {
             entry.ask_for(&self.storage);
         }
     }

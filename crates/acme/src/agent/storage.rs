@@ -8,6 +8,7 @@
 //! failures/NAME.json          how often and when orders failed
 //! challenges/NUMBER.json      what the one who orders has to show, for all who have the storage
 //! asked/NAME.json             what the operator asks for and is not done
+//! asked/.lock                 who changes one of these
 //! lock                        who may order
 //! waiting                     when another wanted to
 //! ```
@@ -18,10 +19,11 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use flyball_sys::lock_file::LockFile;
 use flyball_sys::secret_file;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -35,6 +37,9 @@ const FILE_MODE: u32 = 0o600;
 
 /// Largest file that is read, in bytes.
 const FILE_MAX: u64 = 1 << 20;
+
+/// For how long the lock of a directory is waited for, in milliseconds: who has it writes one file.
+const LOCK_MS_MAX: u64 = 2_000;
 
 /// For how long one that has waited is believed to wait on.
 const WAITED_MAX: Duration = Duration::from_secs(15);
@@ -79,6 +84,9 @@ impl Shelf {
         }
     }
 }
+
+/// Device, inode and time of change of a file: another for each that takes its place.
+pub(crate) type Mark = (u64, u64, i64, i64);
 
 /// The storage. All its calls block on the disk.
 #[derive(Clone, Debug)]
@@ -136,6 +144,31 @@ impl Storage {
 
     fn waiting_path(&self) -> PathBuf {
         self.root.join(files::WAITING)
+    }
+
+    /// The lock of the files of a kind, for who reads one, changes it and writes it: other servers
+    /// may have the same storage.
+    ///
+    /// # Errors
+    /// When the disk fails, or another keeps it.
+    pub(crate) fn hold(&self, shelf: Shelf) -> io::Result<LockFile> {
+        // No name of a certificate begins so.
+        let path = self.root.join(shelf.name()).join(".lock");
+        let held = LockFile::hold(&path, LOCK_MS_MAX).map_err(|error| named(&path, &error))?;
+        let kept = || named(&path, &io::Error::other("another server keeps it"));
+        held.ok_or_else(kept)
+    }
+
+    /// What the file is now; `None` where there is none.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(crate) fn mark(&self, shelf: Shelf, stem: &str) -> io::Result<Option<Mark>> {
+        match fs::metadata(self.path(shelf, stem)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+            Ok(about) => Ok(Some((about.dev(), about.ino(), about.ctime(), about.ctime_nsec()))),
+        }
     }
 
     /// The names of all files of a kind.

@@ -82,7 +82,7 @@ fn what_an_agent_was_told_and_did_not_do_the_next_one_does_once() {
 
 /// It is the one that was there when it was asked for, and not what was ordered meanwhile.
 #[test]
-fn the_certificate_is_revoked_that_was_there_and_a_site_that_has_gone_gets_no_other() {
+fn the_certificate_is_revoked_that_was_there_and_its_renewal_is_left_to_a_server_that_has_it() {
     let responder = Responder::start();
     let Some(authority) = authority::start(&responder, Ways::default()) else { return };
     let storage = tempfile::tempdir().unwrap();
@@ -105,14 +105,59 @@ fn the_certificate_is_revoked_that_was_there_and_a_site_that_has_gone_gets_no_ot
     agent.tell(&renew("a.test"));
     agent.has_noted();
     agent.kill();
-    let mut gone = right;
-    gone["certificates"] = json!([["b.test"]]);
-    let agent = Agent::start(&responder, &gone);
+    // One that was asked for long ago is waited for no more.
+    let long_ago = json!({"revocations": [], "other_than": "", "renewal_at": 1});
+    fs::write(storage.path().join("asked/c.test.json"), long_ago.to_string()).unwrap();
+    let mut elsewhere = right.clone();
+    elsewhere["certificates"] = json!([["b.test"]]);
+    let agent = Agent::start(&responder, &elsewhere);
     agent.certificate();
-    let is_done = || open_requests(storage.path()).is_empty().then_some(());
-    assert!(until(DEADLINE, is_done).is_some(), "{:?}", open_requests(storage.path()));
     let newer = serial(&newer);
+    let is_newer = |serial: &str| serial.eq_ignore_ascii_case(&newer);
+    let is_left = || {
+        let open = open_requests(storage.path());
+        let is_left = open.len() == 1 && open[0]["revocations"] == json!([]);
+        let is_of_newer = |asked: &Value| asked["other_than"].as_str().is_some_and(is_newer);
+        (is_left && open.iter().all(is_of_newer)).then_some(())
+    };
+    assert!(until(DEADLINE, is_left).is_some(), "{:?}", open_requests(storage.path()));
     assert_eq!((authority.has_revoked(&first), authority.has_revoked(&newer)), (true, false));
     assert_eq!(serial(&path), newer);
     assert_eq!(authority.issued(), 3);
+    let _agent = Agent::start(&responder, &right);
+    let is_done = || open_requests(storage.path()).is_empty().then_some(());
+    assert!(until(DEADLINE, is_done).is_some(), "{:?}", open_requests(storage.path()));
+    assert_ne!(serial(&path), newer);
+    assert_eq!(authority.issued(), 4);
+}
+
+#[test]
+fn of_two_servers_that_are_asked_the_same_at_the_same_moment_one_orders_another() {
+    let responder = Responder::start();
+    let Some(authority) = authority::start(&responder, Ways::default()) else { return };
+    let storage = tempfile::tempdir().unwrap();
+    let agents = ["b.test", "c.test"].map(|own| {
+        let right = configuration(&authority, storage.path(), &[&["a.test"], &[own]]);
+        let agent = Agent::start(&responder, &right);
+        (0..2).for_each(|_| drop(agent.certificate()));
+        (agent, own)
+    });
+    let at = |name: &str| storage.path().join(format!("certificates/{name}.pem"));
+    let mut issued = 3;
+    for message in [renew("a.test"), revoke("a.test")] {
+        let old = serial(&at("a.test"));
+        agents.iter().for_each(|(agent, _)| agent.tell(&message));
+        agents.iter().for_each(|(agent, _)| agent.has_noted());
+        // An agent that comes to its other one has done what it would do for the first.
+        for (agent, own) in &agents {
+            agent.tell(&renew(own));
+            while agent.certificate() != at(own) {}
+        }
+        issued += 3;
+        let is_done = || open_requests(storage.path()).is_empty();
+        let is_done = || (is_done() && authority.issued() >= issued).then_some(());
+        assert!(until(DEADLINE, is_done).is_some(), "{}", authority.issued());
+        assert_eq!(authority.issued(), issued);
+        assert_ne!(serial(&at("a.test")), old);
+    }
 }

@@ -95,7 +95,7 @@ fn import() -> clap::Command {
             "Put a certificate from elsewhere into the storage, such as one of certbot: it is used \
              until it is due for renewal. One that is there for the same name is replaced, unless \
              it holds longer, or the new one does not hold yet. A running server uses it within \
-             ten minutes.",
+             a minute, and orders another where it does not name all hosts of its site.",
         )
         .arg(
             Arg::new("name")
