@@ -67,6 +67,7 @@ fn idle(settings: &Settings) -> Vec<String> {
         ("accept.incoming-cpu", settings.incoming_cpu, settings.pin, pinned),
         ("admin-mode", running.admin_mode != default.running.admin_mode, has_socket, socket),
         ("admin-group", running.admin_group.is_some(), has_socket, socket),
+        ("[acme]", tls.acme.is_written, is_secure, SECURE),
         ("tls.minimum", of_sites.only_1_3, is_secure, SECURE),
         ("tls.unknown-name", tls.rejects_unknown, is_secure, SECURE),
         ("tls.redirect-http", !of_sites.redirects_http, is_secure, SECURE),

@@ -57,10 +57,11 @@ fn settings_of_tls_without_an_address_that_speaks_it_are_warnings() {
     authority.issue("a.pem", &["a.test"]);
     let lines = "minimum = \"1.3\"\nunknown-name = \"reject\"\nhsts = \"1h\"\ntickets = \"off\"\n\
                  watch = \"1s\"\n";
-    let text = format!("[tls]\n{lines}");
+    let text = format!("[acme]\nemail = \"a@example.org\"\n[tls]\n{lines}");
     let text = text + &authority.site("\"a.test\"", "a.pem", "");
     let server = Launch::config(text).start().expect("it starts");
-    for key in ["tls.minimum", "tls.unknown-name", "tls.hsts", "tls.tickets", "tls.watch"] {
+    let keys = ["tls.minimum", "tls.unknown-name", "tls.hsts", "tls.tickets", "tls.watch"];
+    for key in keys.into_iter().chain(["[acme]"]) {
         let told = format!("`{key}` has a meaning only with an address in `listen`");
         assert!(server.errors().contains(&told), "{key}: {}", server.errors());
     }
