@@ -15,6 +15,16 @@ use crate::failure::Failure;
 /// TLS 1.2 allows most (RFC 5246, section 6.2.3).
 pub const RECORD_BYTES_MAX: usize = 5 + PLAIN_BYTES_MAX + 2048;
 
+/// Most bytes of a client's message of a handshake, with its records, that wait for the rest of it:
+/// those of the longest record.
+const MESSAGE_BYTES_MAX: usize = 18_437;
+
+const _: () = assert!(MESSAGE_BYTES_MAX == RECORD_BYTES_MAX);
+
+/// That a message is longer, before any keys are agreed on (RFC 8446, section 6): an alert, fatal,
+/// decode_error.
+const TOO_LONG: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 50];
+
 /// Plain text of the longest record (RFC 8446, section 5.1).
 pub const PLAIN_BYTES_MAX: usize = 16 * 1024;
 
@@ -82,7 +92,7 @@ impl Side for UnbufferedServerConnection {
     /// A client can read it before a whole window of a new connection has come.
     const FIRST_PLAIN_BYTES: usize = 4 * 1024;
 
-    const HANDSHAKE_BYTES_MAX: usize = RECORD_BYTES_MAX;
+    const HANDSHAKE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 
     fn step<'c, 'i>(&'c mut self, cipher: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(cipher)
@@ -226,7 +236,7 @@ impl<S: Side> Records<S> {
             }
             self.has_more = is_full && used < cipher.len();
             if is_at_end {
-                self.judge(&cipher[used..]);
+                self.judge(&cipher[used..], wire);
             }
             return (used, put, None);
         }
@@ -247,8 +257,10 @@ impl<S: Side> Records<S> {
         }
     }
 
-    /// All that is whole has been processed, and this is left.
-    pub(crate) fn judge(&mut self, left: &[u8]) {
+    /// All that is whole has been processed, and this is left. A peer whose message is too long is
+    /// told so while its own bytes are in the clear; rustls seals no alert of ours by the keys of a
+    /// handshake of TLS 1.3.
+    pub(crate) fn judge(&mut self, left: &[u8], wire: &mut Vec<u8>) {
         let is_processed = record_len(left).is_some_and(|len| len <= left.len());
         if is_processed && self.state == State::Open {
             // A message of a handshake in pieces. None after the handshake is longer than a few
@@ -258,6 +270,9 @@ impl<S: Side> Records<S> {
         let is_handshake = self.state == State::Handshake;
         if left.len() >= if is_handshake { S::HANDSHAKE_BYTES_MAX } else { RECORD_BYTES_MAX } {
             self.state = State::Failed(Failure::TooLong);
+            if is_handshake && !self.is_tls13() {
+                wire.extend(TOO_LONG);
+            }
         }
     }
 

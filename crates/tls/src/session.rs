@@ -162,7 +162,7 @@ impl Session {
             Look::Incomplete => {
                 self.chooses = Some(config);
                 if let Some(records) = &mut self.records {
-                    records.judge(cipher);
+                    records.judge(cipher, wire);
                 }
                 return false;
             }

@@ -475,7 +475,7 @@ fn a_message_in_pieces_after_the_handshake_ends_the_session() {
 }
 
 #[test]
-fn a_hello_that_never_ends_fails() {
+fn a_hello_that_never_ends_fails_and_its_client_is_told() {
     let site = Site::new();
     let mut pair = site.connect(&site.clients(&TLS13));
     // A message of 60,000 bytes is announced, and comes in records.
@@ -487,6 +487,8 @@ fn a_hello_that_never_ends_fails() {
     pair.give(&[&[0x16, 3, 1, 0x40, 0][..], &[0; 0x4000]].concat());
     assert_eq!(pair.state, State::Failed(Failure::TooLong));
     assert!(pair.cipher.len() > RECORD_BYTES_MAX);
+    let decode_error = rustls::AlertDescription::DecodeError;
+    assert_eq!(pair.tell(), Err(rustls::Error::AlertReceived(decode_error)));
 }
 
 proptest! {

@@ -1,6 +1,7 @@
 //! How a connection ends, as `openssl s_client` sees it: by TLS's own notice, or cut.
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Child;
 
 use flyball_testkit::{Server, skip};
@@ -86,5 +87,31 @@ fn openssl_sees_that_a_body_was_cut() {
         assert!(said.contains(CUT), "{version}: {}", &said[said.len().saturating_sub(500)..]);
         std::fs::write(authority.path("root/large"), vec![b'x'; 64 << 20]).expect("it is there");
     }
+    server.assert_sound();
+}
+
+#[test]
+fn a_client_whose_hello_is_too_long_or_whose_certificate_is_by_tls_1_2_is_told() {
+    let authority = Authority::new();
+    authority.issue("a.pem", &["a.test"]);
+    authority.issue_by("long.pem", &["someone"], |params| {
+        params.distinguished_name.push(rcgen::DnType::CommonName, "x".repeat(20_000));
+    });
+    let lines = format!("tls.client-ca = {:?}", authority.path("ca.pem"));
+    let server = authority.start(&authority.site("\"a.test\"", "a.pem", &lines));
+    // A hello of 60,000 bytes is announced, in records of 16 KiB.
+    let mut hello = vec![0x16, 3, 1, 0x40, 0, 1, 0, 0xea, 0x60];
+    hello.resize(5 + 0x4000, 0);
+    hello.extend([0x16, 3, 1, 0x40, 0]);
+    hello.resize(18_437, 0);
+    let mut client = TcpStream::connect(server.secure()).expect("it accepts");
+    client.write_all(&hello).expect("it reads");
+    let mut said = Vec::new();
+    client.read_to_end(&mut said).expect("it ends");
+    assert_eq!(said, [0x15, 3, 3, 0, 2, 2, 50]);
+    let long = authority.path("long.pem").display().to_string();
+    let certificate = ["-cert", &long, "-key", &long, "-tls1_2"];
+    let said = authority.openssl(&server, "a.test", &certificate);
+    assert!(said.contains("alert decode error"), "{said}");
     server.assert_sound();
 }
