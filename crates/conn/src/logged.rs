@@ -1,7 +1,7 @@
 //! What the access log is told of a request and its answer.
 
 use flyball_http::h1::Conn;
-use flyball_http::{Body, Now, Remote, Request, Status};
+use flyball_http::{Body, Now, Remote, Request, Secured, Status};
 use flyball_observe::log::{AccessLogWriter, Answered, LogSender, OpenLines, Place};
 use flyball_site::access::claimed_name;
 use flyball_site::{Answer, Out, Service};
@@ -95,13 +95,13 @@ impl RequestLog {
     pub fn refused(
         &mut self,
         (status, content): (Status, u64),
-        client: Remote,
+        (client, secured): (Remote, Option<&Secured>),
         conn: &Conn,
         (out, lines): (&Out, &mut OpenLines),
         now: &Now,
     ) {
         if self.lines.is_on() {
-            self.lines.begin_refusal(lines, (status, content), client, now);
+            self.lines.begin_refusal(lines, (status, content), (client, secured), now);
             self.placed(Begun { content }, conn, out, lines);
         }
     }

@@ -48,8 +48,10 @@ impl Connection {
             cx.tally.add(Counter::TurnedAway, 1);
         }
         let client = self.client();
+        let secured = self.tls.as_ref().and_then(|tls| tls.secured.clone());
         let buffers = lent(&mut self.buffers, &mut self.exchange, cx);
         let (out, told) = ((&buffers.out, &mut buffers.lines), (status, content as u64));
-        cx.log.refused(told, client, &self.conn, out, &cx.now);
+        let from = (client, secured.as_deref());
+        cx.log.refused(told, from, &self.conn, out, &cx.now);
     }
 }

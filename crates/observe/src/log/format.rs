@@ -26,7 +26,15 @@ const JSON: &str = "{\"time\":\"$time_iso8601\",\"remote_addr\":\"$remote_addr\"
                     \"worker\":$worker,\"end\":\"$end\",\"sent\":$sent,\
                     \"first_byte_us\":$first_byte_us,\"request_us\":$request_us,\
                     \"backend_us\":$backend_us,\"time_ms\":$time_ms,\
-                    \"request_id\":\"$request_id\"}";
+                    \"request_id\":\"$request_id\"";
+
+/// What such an object has besides where the connection spoke TLS.
+const JSON_OVER_TLS: &str = ",\"ssl_protocol\":\"$ssl_protocol\",\"ssl_cipher\":\"$ssl_cipher\",\
+                             \"ssl_group\":\"$ssl_group\",\
+                             \"ssl_server_name\":\"$ssl_server_name\",\
+                             \"ssl_session_reused\":\"$ssl_session_reused\",\
+                             \"ssl_client_s_dn\":\"$ssl_client_s_dn\",\
+                             \"ssl_client_fingerprint\":\"$ssl_client_fingerprint\"";
 
 /// What a line of the access log holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +54,8 @@ enum Item {
     Known(Name),
     /// Any other field of the request.
     Header(Vec<u8>),
+    /// What stands there only where the connection spoke TLS.
+    OverTls(Vec<Item>),
 }
 
 macro_rules! fields {
@@ -107,6 +117,8 @@ pub enum FormatError {
 pub(super) struct Record<'a> {
     /// `None` when it was refused before it was understood.
     pub(super) request: Option<&'a Request<'a>>,
+    /// What was agreed on for its connection, if that spoke TLS.
+    pub(super) secured: Option<&'a Secured>,
     pub(super) client: Remote,
     /// Who has logged in.
     pub(super) user: Option<&'a [u8]>,
@@ -150,7 +162,7 @@ impl LogFormat {
         match text {
             "common" => Ok(LogFormat::compiled(COMMON, Style::Plain)),
             "combined" => Ok(LogFormat::compiled(COMBINED, Style::Plain)),
-            "json" => Ok(LogFormat::compiled(JSON, Style::Json)),
+            "json" => Ok(LogFormat::json()),
             _ if text.len() > FORMAT_BYTES_MAX || text.bytes().any(|b| b < b' ' || b == 0x7f) => {
                 Err(FormatError::Malformed)
             }
@@ -175,6 +187,13 @@ impl LogFormat {
         let items = items_of(text);
         debug_assert!(items.is_ok(), "{text}");
         LogFormat::of(items.unwrap_or_default(), style)
+    }
+
+    fn json() -> LogFormat {
+        let mut format = LogFormat::compiled(JSON, Style::Json);
+        let of_tls = LogFormat::compiled(JSON_OVER_TLS, Style::Json);
+        format.items.extend([Item::OverTls(of_tls.items), Item::Text(b"}".to_vec())]);
+        format
     }
 
     fn of(items: Vec<Item>, style: Style) -> LogFormat {
@@ -221,61 +240,68 @@ impl LogFormat {
         most: usize,
         (out, holes): (&mut Vec<u8>, &mut Vec<usize>),
     ) {
-        let client_chose = |text: Option<&[u8]>, out: &mut Vec<u8>| match (text, self.style) {
+        for item in &self.items {
+            self.item(item, (record, dates), most, (out, holes));
+        }
+    }
+
+    fn item(
+        &self,
+        item: &Item,
+        (record, dates): (&Record<'_>, &Dates),
+        most: usize,
+        (out, holes): (&mut Vec<u8>, &mut Vec<usize>),
+    ) {
+        let request = record.request;
+        match item {
+            Item::Text(text) => out.extend_from_slice(text),
+            Item::Field(field) => match field {
+                Field::RemoteAddr => text::client(record.client, out),
+                Field::RemoteUser => self.name(record.user, most, out),
+                Field::TimeLocal => out.extend_from_slice(dates.local()),
+                Field::TimeIso => out.extend_from_slice(dates.iso()),
+                Field::Status => text::number(u64::from(record.status.code()), out),
+                field if field.is_late() => holes.push(out.len()),
+                Field::DurationUs => self.number(record.duration_us, out),
+                Field::TimeMs => text::number(record.unix_ms, out),
+                Field::Worker => text::number(record.worker as u64, out),
+                Field::RequestId => record.id.iter().for_each(|n| text::hexadecimal(*n, out)),
+                Field::RequestLine => match request {
+                    None => out.push(b'-'),
+                    Some(request) => {
+                        text::escape(request.method_token(), most, self.style, out);
+                        out.push(b' ');
+                        text::escape(request.target(), most, self.style, out);
+                        out.push(b' ');
+                        out.extend_from_slice(protocol(request));
+                    }
+                },
+                field => {
+                    let of_request = request.and_then(|request| of_request(*field, request));
+                    let of_tls = || of_tls(*field, record.secured?).map(str::as_bytes);
+                    self.client_chose(of_request.or_else(of_tls), most, out);
+                }
+            },
+            Item::Known(name) => {
+                self.client_chose(request.and_then(|r| r.value(*name)), most, out);
+            }
+            Item::Header(name) => {
+                self.client_chose(request.and_then(|r| r.field(name)), most, out);
+            }
+            Item::OverTls(items) => {
+                for item in items.iter().filter(|_| record.secured.is_some()) {
+                    self.item(item, (record, dates), most, (out, holes));
+                }
+            }
+        }
+    }
+
+    /// Appends what a client chose, or that it said nothing.
+    fn client_chose(&self, text: Option<&[u8]>, most: usize, out: &mut Vec<u8>) {
+        match (text, self.style) {
             (Some(text), style) => text::escape(text, most, style, out),
             (None, Style::Plain) => out.push(b'-'),
             (None, Style::Json) => {}
-        };
-        let request = record.request;
-        for item in &self.items {
-            match item {
-                Item::Text(text) => out.extend_from_slice(text),
-                Item::Field(field) => match field {
-                    Field::RemoteAddr => text::client(record.client, out),
-                    Field::RemoteUser => self.name(record.user, most, out),
-                    Field::TimeLocal => out.extend_from_slice(dates.local()),
-                    Field::TimeIso => out.extend_from_slice(dates.iso()),
-                    Field::Status => text::number(u64::from(record.status.code()), out),
-                    Field::BytesSent
-                    | Field::Sent
-                    | Field::End
-                    | Field::FirstByteUs
-                    | Field::RequestUs
-                    | Field::BackendUs => holes.push(out.len()),
-                    Field::DurationUs => self.number(record.duration_us, out),
-                    Field::TimeMs => text::number(record.unix_ms, out),
-                    Field::Worker => text::number(record.worker as u64, out),
-                    Field::RequestId => record.id.iter().for_each(|n| text::hexadecimal(*n, out)),
-                    Field::RequestLine => match request {
-                        None => out.push(b'-'),
-                        Some(request) => {
-                            text::escape(request.method_token(), most, self.style, out);
-                            out.push(b' ');
-                            text::escape(request.target(), most, self.style, out);
-                            out.push(b' ');
-                            out.extend_from_slice(protocol(request));
-                        }
-                    },
-                    Field::Protocol => client_chose(request.map(protocol), out),
-                    Field::Method => client_chose(request.map(Request::method_token), out),
-                    Field::Path => client_chose(request.map(Request::path), out),
-                    Field::Query => client_chose(request.map(Request::query).filter(is_there), out),
-                    Field::Host => client_chose(request.map(Request::host).filter(is_there), out),
-                    Field::SslProtocol
-                    | Field::SslCipher
-                    | Field::SslGroup
-                    | Field::SslServerName
-                    | Field::SslResumed
-                    | Field::SslClient
-                    | Field::SslFingerprint => {
-                        let secured = request.and_then(|request| request.secured());
-                        let told = secured.and_then(|secured| of_tls(*field, secured));
-                        client_chose(told.map(str::as_bytes), out);
-                    }
-                },
-                Item::Known(name) => client_chose(request.and_then(|r| r.value(*name)), out),
-                Item::Header(name) => client_chose(request.and_then(|r| r.field(name)), out),
-            }
         }
     }
 
@@ -322,6 +348,19 @@ impl Field {
         let sizes = matches!(self, Field::BytesSent | Field::Sent | Field::End);
         sizes || matches!(self, Field::FirstByteUs | Field::RequestUs | Field::BackendUs)
     }
+}
+
+/// What a field tells of a request, if there is anything to tell.
+fn of_request<'a>(field: Field, request: &Request<'a>) -> Option<&'a [u8]> {
+    let told = match field {
+        Field::Protocol => protocol(request),
+        Field::Method => request.method_token(),
+        Field::Path => request.path(),
+        Field::Query => return Some(request.query()).filter(is_there),
+        Field::Host => return Some(request.host()).filter(is_there),
+        _ => return None,
+    };
+    Some(told)
 }
 
 /// What a field tells of a connection over TLS, if there is anything to tell.
@@ -389,12 +428,16 @@ fn item_of(name: &str) -> Option<Item> {
 mod tests {
     use super::super::open::OpenLines;
     use super::*;
-    use flyball_http::{Head, Limits, Now, scan};
+    use flyball_http::{ClientCertificate, Head, Limits, Now, scan};
 
     const REQUEST: &[u8] = b"GET /a%20\"b?q=\\1 HTTP/1.1\r\nHost: x.test:80\r\nX-Trace: t 1\r\n\
                              User-Agent: me\xe9\r\nX-Trace-Id: no\r\n\r\n";
 
     fn line(format: &str, bytes: Option<&[u8]>) -> String {
+        line_over(None, format, bytes)
+    }
+
+    fn line_over(secured: Option<&Secured>, format: &str, bytes: Option<&[u8]>) -> String {
         let mut head = Head::default();
         let request = bytes.map(|bytes| {
             scan::parse_head(bytes, &Limits::default(), &mut head).unwrap();
@@ -402,6 +445,7 @@ mod tests {
         });
         let record = Record {
             request: request.as_ref(),
+            secured,
             client: Remote::Ip([192, 0, 2, 7].into()),
             user: bytes.map(|_| &b"ann \"a\" b"[..]),
             status: Status::OK,
@@ -454,6 +498,44 @@ mod tests {
         );
         let json: serde_json::Value = serde_json::from_str(&line("json", None)).unwrap();
         assert_eq!((&json["method"], &json["bytes_sent"]), (&"".into(), &().into()));
+    }
+
+    #[test]
+    fn a_line_of_a_connection_over_tls_tells_of_it_also_where_no_request_was_understood() {
+        let client = ClientCertificate {
+            subject: "CN=\"a\"".into(),
+            fingerprint: "ab".into(),
+            ..ClientCertificate::default()
+        };
+        let (version, cipher, group) = ("TLSv1.3", "TLS_AES_256_GCM_SHA384", Some("X25519"));
+        let secured = Secured { version, cipher, group, ..Secured::default() };
+        let named = Secured {
+            name: Some("a.test".into()),
+            is_resumed: true,
+            client: Some(Box::new(client)),
+            ..secured.clone()
+        };
+        let format =
+            "$ssl_protocol $ssl_group $ssl_server_name $ssl_session_reused $ssl_client_s_dn";
+        for bytes in [None, Some(REQUEST)] {
+            let told = line_over(Some(&named), format, bytes);
+            assert_eq!(told, "TLSv1.3 X25519 a.test r CN=\\x22a\\x22");
+            assert_eq!(line_over(Some(&secured), format, bytes), "TLSv1.3 X25519 - . -");
+            let in_clear = line("json", bytes);
+            let start = in_clear.strip_suffix('}').unwrap();
+            let of_tls = |name: &str, reused: &str, client: &str, fingerprint: &str| {
+                format!(
+                    ",\"ssl_protocol\":\"TLSv1.3\",\"ssl_cipher\":\"TLS_AES_256_GCM_SHA384\",\
+                     \"ssl_group\":\"X25519\",\"ssl_server_name\":\"{name}\",\
+                     \"ssl_session_reused\":\"{reused}\",\"ssl_client_s_dn\":\"{client}\",\
+                     \"ssl_client_fingerprint\":\"{fingerprint}\"}}"
+                )
+            };
+            let told = line_over(Some(&named), "json", bytes);
+            assert_eq!(told, format!("{start}{}", of_tls("a.test", "r", "CN=\\\"a\\\"", "ab")));
+            let told = line_over(Some(&secured), "json", bytes);
+            assert_eq!(told, format!("{start}{}", of_tls("", ".", "", "")));
+        }
     }
 
     #[test]

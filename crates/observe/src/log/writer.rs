@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use flyball_http::{End, Now, Remote, Request, Status};
+use flyball_http::{End, Now, Remote, Request, Secured, Status};
 use flyball_sys::clock;
 
 use super::format::{Ended, LATE_BYTES_MAX, Record};
@@ -155,6 +155,7 @@ impl AccessLogWriter {
             open.is_timed.then(|| clock::monotonic_ns().saturating_sub(began_ns) / 1_000);
         let record = Record {
             request: Some(request),
+            secured: request.secured(),
             client: request.client(),
             user,
             status,
@@ -172,7 +173,7 @@ impl AccessLogWriter {
         &mut self,
         lines: &mut OpenLines,
         (status, content): (Status, u64),
-        client: Remote,
+        (client, secured): (Remote, Option<&Secured>),
         now: &Now,
     ) {
         let Some(open) = &mut self.0 else { return };
@@ -180,6 +181,7 @@ impl AccessLogWriter {
         let end = if is_late { End::Timeout } else { End::Refused };
         let record = Record {
             request: None,
+            secured,
             client,
             user: None,
             status,
@@ -497,7 +499,7 @@ mod tests {
         write(&mut writer, "/b", &Now::new(5, 0));
         let (mut lines, now) = (OpenLines::default(), Now::new(6, 0));
         let client = Remote::Ip([127, 0, 0, 9].into());
-        writer.begin_refusal(&mut lines, (Status::BAD_REQUEST, 40), client, &now);
+        writer.begin_refusal(&mut lines, (Status::BAD_REQUEST, 40), (client, None), &now);
         writer.place(&mut lines, Place { queued_end: 300, content: Some(40) }, 100);
         writer.sent(&mut lines, 300, &now);
         writer.flush_when_due(&Now::new(DELAY_MS - 1, 0));

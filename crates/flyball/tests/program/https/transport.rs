@@ -102,7 +102,7 @@ fn what_was_agreed_on_is_logged_counted_and_told_to_programs() {
     let (ca, log, root) =
         (authority.path("ca.pem"), authority.path("log"), authority.path("programs"));
     let lines = format!("tls.client-ca = {ca:?}\n[[site.cgi]]\npath = \"/p\"\nroot = {root:?}");
-    let format = "$ssl_protocol $ssl_server_name $ssl_session_reused $ssl_client_s_dn.";
+    let format = "$status $ssl_protocol $ssl_server_name $ssl_session_reused $ssl_client_s_dn.";
     let config = format!(
         "access-log = {log:?}\nadmin = \"127.0.0.1:0\"\n[log]\nformat = {format:?}\n{}",
         authority.site("\"a.test\"", "a.pem", &lines)
@@ -124,6 +124,17 @@ fn what_was_agreed_on_is_logged_counted_and_told_to_programs() {
         status.contains("\"name\": \"a.test\"") && status.contains("\"holds_s\": "),
         "{status}"
     );
+    // One that is refused before it is understood has come by a connection all the same.
+    let long = format!("X: {}", "x".repeat(70_000));
+    for (status, wrong) in [("400", ["--request-target", "/a b"]), ("431", ["-H", &*long])] {
+        let more = [&["-E", &client, &address], &wrong[..]].concat();
+        let (said, output) = authority.curl(&server, "a.test", &more);
+        assert!(said.ends_with(status), "{said}: {output:?}");
+        let told = format!("{status} TLSv1.3 a.test . CN=some one");
+        let logged =
+            || std::fs::read_to_string(&log).unwrap_or_default().contains(&told).then_some(());
+        assert!(until(AT_MOST, logged).is_some(), "{:?}", std::fs::read_to_string(&log));
+    }
     server.assert_sound();
 }
 
