@@ -1,18 +1,23 @@
 //! Files that the server itself reads and that no client may have: passwords, tables of users, keys
 //! and certificates. They are told apart by device and inode, so that they are kept whatever leads
 //! to them: a root that was replaced, another site, a link, a hard link. A file that is put in the
-//! place of one is known by its name beneath the roots until the server reads it too.
+//! place of one is known by its name beneath the roots until the server reads it too. The file that
+//! was there before stays one: its descriptor is held, so that no other gets its number.
 
+use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use flyball_sys::file::Stamp;
 use flyball_sys::known_file::{KnownFile, all_of};
 use flyball_sys::node::{Node, node};
+
+/// Files in whose place others are now that stay secrets, of all: each costs a descriptor.
+const REPLACED_MAX: usize = 64;
 
 /// What no client may have: a file, or a directory with all that is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +37,15 @@ pub(crate) struct Secrets {
     all: Arc<[Known]>,
     /// What they were at the last look, with all that is in directories, in order.
     now: Arc<RwLock<Vec<Node>>>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// What the names of secrets lead to, where that is a file, and what they led to before.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    now: HashMap<PathBuf, Arc<KnownFile>>,
+    /// With its name; the one first that was replaced first.
+    replaced: VecDeque<(PathBuf, Arc<KnownFile>)>,
 }
 
 #[derive(Debug)]
@@ -56,15 +70,15 @@ struct Place {
 
 impl Secrets {
     /// These files and directories, with where they lie beneath `roots`, which come with the
-    /// numbers of their sites and their own. One that is not there now is what it `was`. Blocks on
-    /// the disk.
+    /// numbers of their sites and their own. One that is not there now is what it `was`, and what
+    /// names led to `earlier` stays a secret. Blocks on the disk.
     ///
     /// # Errors
     /// What is not there and was not before, though it must be, and why.
     pub(crate) fn of<'a>(
         secrets: impl Iterator<Item = Secret<'a>>,
         roots: impl Iterator<Item = (usize, u16, &'a OwnedFd)>,
-        was: Option<&Secrets>,
+        (was, earlier): (Option<&Secrets>, Option<&Secrets>),
     ) -> io::Result<Secrets> {
         let mut all = Vec::<Known>::new();
         for Secret { key, path, is_apart } in secrets {
@@ -80,7 +94,11 @@ impl Secrets {
             };
             all.push(Known { key, path: path.to_owned(), file, beneath: Vec::new() });
         }
-        let mut secrets = Secrets { all: all.into(), now: Arc::default() };
+        let mut seen = earlier.map(|earlier| earlier.seen().clone()).unwrap_or_default();
+        seen.now.retain(|path, _| all.iter().any(|known| known.path == *path));
+        seen.replaced.retain(|(path, _)| all.iter().any(|known| known.path == *path));
+        let seen = Arc::new(Mutex::new(seen));
+        let mut secrets = Secrets { all: all.into(), now: Arc::default(), seen };
         secrets.look()?;
         secrets.lie_in(roots)?;
         Ok(secrets)
@@ -113,19 +131,29 @@ impl Secrets {
     /// # Errors
     /// Which directory cannot be read, and why.
     pub(crate) fn look(&self) -> io::Result<Vec<Node>> {
-        let mut now = Vec::new();
-        for Known { key, path, .. } in &*self.all {
+        let (mut now, mut seen) = (Vec::new(), self.seen());
+        for Known { key, path, file: known, .. } in &*self.all {
             match all_of(path) {
-                Ok(nodes) => now.extend(nodes),
+                Ok(nodes) => {
+                    if let [file] = nodes[..] {
+                        seen.add(path, file, known.as_ref());
+                    }
+                    now.extend(nodes);
+                }
                 // One that is gone for a moment is about to be replaced.
                 Err(error) if is_unreachable(&error) => {}
                 Err(error) => return Err(fault(key, path, &error)),
             }
         }
+        now.extend(seen.replaced.iter().map(|(_, file)| file.node()));
         now.sort_unstable();
         now.dedup();
         self.are(now.clone());
         Ok(now)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// They are these now, as another process has seen.
@@ -169,6 +197,22 @@ impl Secrets {
             ))
         };
         self.all.iter().filter_map(told).collect()
+    }
+}
+
+impl Seen {
+    /// The name leads to this file, or directory, now; it may be one that is `known`.
+    fn add(&mut self, path: &Path, is: Node, known: Option<&Arc<KnownFile>>) {
+        if self.now.get(path).is_some_and(|file| file.node() == is) {
+            return;
+        }
+        let known = known.filter(|known| known.node() == is).cloned();
+        let Some(file) = known.or_else(|| KnownFile::find(path).map(Arc::new).ok()) else { return };
+        let replaced = self.now.insert(path.to_owned(), file);
+        self.replaced.extend(replaced.map(|file| (path.to_owned(), file)));
+        if self.replaced.len() > REPLACED_MAX {
+            self.replaced.pop_front();
+        }
     }
 }
 
@@ -216,7 +260,7 @@ mod tests {
     fn of(path: &Path, is_apart: bool, roots: &[OwnedFd]) -> io::Result<Secrets> {
         let secrets = [Secret { key: "tls.tickets", path, is_apart }];
         let roots = roots.iter().enumerate().map(|(site, root)| (site, 0, root));
-        Secrets::of(secrets.into_iter(), roots, None)
+        Secrets::of(secrets.into_iter(), roots, (None, None))
     }
 
     #[test]
@@ -267,5 +311,51 @@ mod tests {
             there.are(now);
             assert!(there.have(node_at(name)));
         }
+    }
+
+    #[test]
+    fn what_was_in_the_place_of_one_stays_one_for_so_many_and_no_other_file_is_taken_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let node_at = |name: &str| node(File::open(at(name)).unwrap()).unwrap();
+        let put = |name: &str| {
+            fs::write(at("next"), name).unwrap();
+            fs::hard_link(at("next"), at(name)).unwrap();
+            fs::rename(at("next"), at("key")).unwrap();
+        };
+        put("first");
+        let mut secrets = of(&at("key"), true, &[]).unwrap();
+        put("second");
+        secrets.look().unwrap();
+        // The settings are read again.
+        let key = at("key");
+        let again = |path: &Path, earlier: &Secrets| {
+            let secret = Secret { key: "tls.tickets", path, is_apart: true };
+            Secrets::of([secret].into_iter(), [].into_iter(), (None, Some(earlier))).unwrap()
+        };
+        secrets = again(&key, &secrets);
+        put("third");
+        secrets.look().unwrap();
+        for name in ["first", "second", "third"] {
+            assert!(secrets.have(node_at(name)), "{name}");
+            fs::remove_file(at(name)).unwrap();
+        }
+        for number in 0..100 {
+            let name = format!("innocent-{number}");
+            fs::write(at(&name), "").unwrap();
+            assert!(!secrets.have(node_at(&name)));
+        }
+        for number in 0..=REPLACED_MAX {
+            put(&number.to_string());
+            secrets.look().unwrap();
+        }
+        let is_kept = |number: usize| secrets.have(node_at(&number.to_string()));
+        assert!(is_kept(0) && is_kept(REPLACED_MAX));
+        put("last");
+        secrets.look().unwrap();
+        let is_kept = |number: usize| secrets.have(node_at(&number.to_string()));
+        assert!(!is_kept(0) && is_kept(1) && is_kept(REPLACED_MAX));
+        let elsewhere = again(&at("other"), &secrets);
+        assert!(!elsewhere.have(node_at("1")), "no setting names it any more");
     }
 }

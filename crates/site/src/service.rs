@@ -201,7 +201,8 @@ impl Sites {
         let sites = settings.iter().zip(gates).enumerate();
         let mut sites = sites.map(open).collect::<io::Result<Vec<Site>>>()?;
         let all = settings.iter().flat_map(SiteSettings::secrets).chain(secrets.iter().copied());
-        let secrets = Secrets::of(all, roots_of(&sites), earlier.secrets())?;
+        let before = (earlier.secrets_of_same(), earlier.secrets());
+        let secrets = Secrets::of(all, roots_of(&sites), before)?;
         let was = |number| earlier.same(number).map(|same| &same.error_pages);
         error_files::read(&mut sites, (rights, &secrets), was, &mut kept)?;
         let has_restrictions = sites.iter().any(|site| site.access.is_some());

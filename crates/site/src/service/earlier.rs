@@ -61,10 +61,18 @@ impl<'a> Earlier<'a> {
     }
 
     /// What the sites of the same settings kept from clients.
-    pub(super) fn secrets(self) -> Option<&'a Secrets> {
+    pub(super) fn secrets_of_same(self) -> Option<&'a Secrets> {
         match self {
             Earlier::Same(sites) => Some(&sites.secrets),
             Earlier::Nothing | Earlier::Other(_) => None,
+        }
+    }
+
+    /// What any sites before kept from clients.
+    pub(super) fn secrets(self) -> Option<&'a Secrets> {
+        match self {
+            Earlier::Same(sites) | Earlier::Other(sites) => Some(&sites.secrets),
+            Earlier::Nothing => None,
         }
     }
 

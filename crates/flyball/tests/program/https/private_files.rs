@@ -90,6 +90,10 @@ fn keys_certificates_and_the_file_of_tickets_are_sent_to_no_client_whatever_lead
     let is_kept = || get("link-both.pem").ends_with("404").then_some(());
     assert!(until(AT_MOST, is_kept).is_some(), "{}", get("link-both.pem"));
     (0..16).for_each(|_| kept("link-both.pem"));
+    // So is the one that was there before, which has another name still, also after a reload.
+    kept("hard-both.pem");
+    server.reload();
+    (0..16).for_each(|_| kept("hard-both.pem"));
     // The root is switched to where they lie.
     symlink("rel2", authority.path("next-root")).unwrap();
     fs::rename(authority.path("next-root"), authority.path("current")).unwrap();
