@@ -1,7 +1,7 @@
 //! Names that a certificate is for: hosts, wildcards and addresses.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Longest name in bytes (RFC 1035, section 2.3.4, as text).
 const NAME_MAX: usize = 253;
@@ -41,6 +41,11 @@ impl Name {
     /// When it is neither a host in ASCII nor an address.
     pub fn parse(text: &str) -> Result<Name, String> {
         let text = text.trim_end_matches('.');
+        // As a URL has it (RFC 3986, section 3.2.2).
+        let v6 = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        if let Some(Ok(address)) = v6.map(str::parse::<Ipv6Addr>) {
+            return Ok(Name(address.to_string()));
+        }
         if let Ok(address) = text.parse::<IpAddr>() {
             return Ok(Name(address.to_string()));
         }
@@ -104,6 +109,7 @@ mod tests {
             ("*.example.org", "*.example.org"),
             ("192.0.2.7", "192.0.2.7"),
             ("2001:DB8::0:1", "2001:db8::1"),
+            ("[2001:db8::0:1]", "2001:db8::1"),
             ("xn--bcher-kva.example", "xn--bcher-kva.example"),
         ] {
             assert_eq!(Name::parse(text).unwrap().as_str(), name);
@@ -130,6 +136,8 @@ mod tests {
     fn what_could_be_a_path_or_is_no_host_is_refused() {
         let long = format!("{}.org", "a".repeat(64));
         for text in ["", ".", "*.", "a/b", "..", "a..b", "-a", "a-", "*", "a.*.b", "b\u{fc}", &long]
+            .into_iter()
+            .chain(["[::1", "[a.org]", "[192.0.2.7]"])
         {
             assert!(Name::parse(text).is_err(), "{text}");
         }

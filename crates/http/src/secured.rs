@@ -33,13 +33,13 @@ pub struct ClientCertificate {
 }
 
 /// Whole names of fields that are claims, in lower case.
-const CLAIMS: [&[u8]; 3] = [b"https", b"client-cert", b"client-cert-chain"];
+const CLAIMS: [&[u8]; 4] = [b"https", b"ssl", b"client-cert", b"client-cert-chain"];
 
 /// Whether a field of this name says what only the server knows: that a request came over TLS, and
 /// by whose certificate. Programs and modules see none that a client has sent, since they may take
-/// it for the server's own: `HTTPS`, what begins with `SSL-`, and the fields by which one server
-/// tells the next of a client's certificate (RFC 9440, section 2). A `_` is as good as a `-`: in
-/// the names of variables both are the same.
+/// it for the server's own: `HTTPS`, `SSL`, what begins with `SSL-`, and the fields by which one
+/// server tells the next of a client's certificate (RFC 9440, section 2). A `_` is as good as a
+/// `-`: in the names of variables both are the same.
 pub fn is_claim(name: &[u8]) -> bool {
     let is_same = |byte: &u8, known: &u8| match byte {
         b'_' => *known == b'-',
@@ -59,13 +59,15 @@ mod tests {
 
     #[test]
     fn what_the_server_alone_knows_of_tls_is_a_claim_of_a_client() {
-        for name in ["HTTPS", "https", "SSL-Client-Verify", "ssl_client_s_dn", "SSL-Protocol"] {
+        for name in
+            ["HTTPS", "https", "SSL", "ssl", "SSL-Client-Verify", "ssl_client_s_dn", "SSL-Protocol"]
+        {
             assert!(is_claim(name.as_bytes()), "{name}");
         }
         for name in ["Client-Cert", "client-cert-CHAIN", "Client_Cert", "client-cert_chain"] {
             assert!(is_claim(name.as_bytes()), "{name}");
         }
-        for name in ["", "SSL", "SSLX", "X-SSL-Client-Verify", "HTTPS-Only", "Host", "Client"] {
+        for name in ["", "SSLX", "X-SSL-Client-Verify", "HTTPS-Only", "Host", "Client"] {
             assert!(!is_claim(name.as_bytes()), "{name}");
         }
         for name in ["Client-Certs", "Client-Cert-", "X-Client-Cert", "Client.Cert"] {

@@ -18,6 +18,9 @@ use crate::sandbox::Confinement;
 /// Longest file of a key of an account elsewhere, in bytes.
 const KEY_BYTES_MAX: u64 = 4_096;
 
+/// The profile of Let's Encrypt for addresses.
+const OF_ADDRESSES: &str = "shortlived";
+
 /// Longest file of authorities that the authority's own server is known by, in bytes.
 const ROOTS_BYTES_MAX: u64 = 4 << 20;
 
@@ -119,6 +122,25 @@ pub(crate) fn warning(settings: &Settings) -> Option<String> {
     let error = own_directory::examine(storage, &STORAGE_NAMES).err()?;
     let why = format!("{}: {error}; no certificate is got until it is", storage.display());
     Some(settings.blame("acme.storage", why))
+}
+
+/// A warning where Let's Encrypt is asked for a certificate that it issues by one profile alone.
+pub(crate) fn profile_warning(settings: &Settings) -> Option<String> {
+    let acme = &settings.tls.acme;
+    let is_asked = |site: &&SiteSettings| site.tls.source == CertificateSource::Acme;
+    let mut hosts = settings.sites.iter().filter(is_asked).flat_map(|site| &site.hosts);
+    let is_address = |host: &&String| Name::parse(host).is_ok_and(|name| name.address().is_some());
+    let host = hosts.find(is_address)?;
+    let is_lets_encrypt = |directory: &String| Authority::new(directory).is_lets_encrypt();
+    let is_refused = acme.profile.as_deref() != Some(OF_ADDRESSES)
+        && settings.speaks_tls()
+        && acme.directories.iter().any(is_lets_encrypt);
+    is_refused.then(|| {
+        format!(
+            "Let's Encrypt issues certificates for addresses, such as {host}, with acme.profile = \
+             {OF_ADDRESSES:?} alone"
+        )
+    })
 }
 
 /// Looks whether the agent can read what it reads itself.
@@ -241,6 +263,23 @@ mod tests {
         assert!(told.contains("acme.storage") && told.contains("holds index.html too"), "{told}");
         fs::remove_file(&page).unwrap();
         assert_eq!(warning(&settings), None);
+    }
+
+    #[test]
+    fn an_address_for_which_lets_encrypt_issues_nothing_is_told() {
+        for (host, directory, profile, is_told) in [
+            ("9.9.9.9", "letsencrypt", None, true),
+            ("[2001:db8::1]", "letsencrypt-staging", Some("classic"), true),
+            ("9.9.9.9", "letsencrypt", Some("shortlived"), false),
+            ("9.9.9.9", "zerossl", None, false),
+            ("a.test", "letsencrypt", None, false),
+        ] {
+            let mut settings = settings(vec![site(&["b.test", host])], "https");
+            settings.tls.acme.directories = vec![directory.into()];
+            settings.tls.acme.profile = profile.map(str::to_owned);
+            let told = profile_warning(&settings);
+            assert_eq!(told.is_some_and(|told| told.contains(host)), is_told, "{host} {directory}");
+        }
     }
 
     #[test]

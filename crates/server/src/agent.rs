@@ -77,28 +77,31 @@ struct Order {
 }
 
 impl Order {
-    /// Notes what the operator asks for; what to answer where that needs no more than is done
-    /// already. What a renewal does is no revocation, and neither is an order that is under way.
-    fn ask(&mut self, message: &ToAgent, now_ms: u64) -> Option<String> {
+    /// Notes what the operator asks for; what to answer where it is under way already. What a
+    /// renewal does is no revocation, and neither is an order that is under way.
+    ///
+    /// # Errors
+    /// That it was asked for a moment ago: whether it was done then is not known.
+    fn ask(&mut self, message: &ToAgent, now_ms: u64) -> Result<Option<String>, String> {
         let is_revocation = matches!(message, ToAgent::Revoke { .. });
         let last = match is_revocation {
             true => self.revocation_ms,
             false => self.renewal_ms.max(self.revocation_ms),
         };
         if self.is_under_way && !is_revocation {
-            return Some("is being renewed already".into());
+            return Ok(Some("is being renewed already".into()));
         }
         let ago = last.map(|last| now_ms.saturating_sub(last)).filter(|ago| *ago < ASKED_APART_MS);
         if let Some(ago) = ago {
             let (ago, apart) = (ago / 1_000, ASKED_APART_MS / 1_000);
-            return Some(format!(
-                "was asked for {ago} s ago, and is done once in {apart} s; /status and the error \
-                 log say how it went"
+            return Err(format!(
+                "was asked for {ago} s ago, and is done once in {apart} s: it is not done again; \
+                 /status and the error log say how it went"
             ));
         }
         let asked = if is_revocation { &mut self.revocation_ms } else { &mut self.renewal_ms };
         *asked = Some(now_ms);
-        None
+        Ok(None)
     }
 }
 
@@ -162,12 +165,11 @@ impl Agent {
         self.configuration.certificates.iter().position(|names| names.iter().any(is_it))
     }
 
-    /// Tells it what the operator wants of the certificate of this name, unless that is under way
-    /// or was asked for a moment ago: what to answer, or nothing where the agent's own answer is to
-    /// be waited for.
+    /// Tells it what the operator wants of the certificate of this name, unless that is under way:
+    /// what to answer, or nothing where the agent's own answer is to be waited for.
     ///
     /// # Errors
-    /// Where it keeps none of this name, or cannot be told.
+    /// Where it keeps none of this name, was asked for the same a moment ago, or cannot be told.
     pub(crate) fn ask(
         &mut self,
         whose: &str,
@@ -176,9 +178,15 @@ impl Agent {
     ) -> Result<Option<String>, String> {
         let (ToAgent::Renew { name } | ToAgent::Revoke { name }) = message else { return Ok(None) };
         let at = self.named(name);
-        let at = at.ok_or_else(|| format!("no certificate for {name} comes by ACME"))?;
-        if let Some(said) = self.orders[at].ask(message, now_ms) {
-            return Ok(Some(format!("{name}: {said}")));
+        let at = at.ok_or_else(|| {
+            format!(
+                "no certificate for {name} comes by ACME: no site of this server has that host and \
+                 such a certificate, whatever the storage still holds"
+            )
+        })?;
+        let named = |said: String| format!("{name}: {said}");
+        if let Some(said) = self.orders[at].ask(message, now_ms).map_err(named)? {
+            return Ok(Some(named(said)));
         }
         self.tell(message).map_err(|error| format!("the agent: {error}"))?;
         let (name, whose) = (name.to_owned(), whose.to_owned());
@@ -471,27 +479,34 @@ mod tests {
         let (mut agent, mut theirs) = agent();
         let renew = |name: &str| ToAgent::Renew { name: name.into() };
         let revoke = |name: &str| ToAgent::Revoke { name: name.into() };
-        let ask = |agent: &mut Agent, message: &ToAgent, s: u64| {
-            agent.ask("", message, s * 1_000).ok().map(|said| said.is_none())
+        let (told, under_way, just_now) = ("", "being renewed", " s ago");
+        let ask = |agent: &mut Agent, message: &ToAgent, s: u64, how: &str| match agent.ask(
+            "",
+            message,
+            s * 1_000,
+        ) {
+            Ok(None) => assert_eq!(how, told, "{s}"),
+            Ok(Some(said)) => assert!(how == under_way && said.contains(how), "{s}: {said}"),
+            Err(why) => assert!(!how.is_empty() && why.contains(how), "{s}: {why}"),
         };
-        assert_eq!(ask(&mut agent, &renew("c.test"), 0), None);
-        assert_eq!(ask(&mut agent, &renew("B.TEST."), 0), Some(true));
-        for (name, s, is_told) in
-            [("a.test", 1, false), ("b.test", 59, false), ("a.test", 60, true)]
+        ask(&mut agent, &renew("c.test"), 0, "no certificate for c.test comes by ACME");
+        ask(&mut agent, &renew("B.TEST."), 0, told);
+        for (name, s, how) in
+            [("a.test", 1, just_now), ("b.test", 59, just_now), ("a.test", 60, told)]
         {
-            assert_eq!(ask(&mut agent, &renew(name), s), Some(is_told), "{name} {s}");
+            ask(&mut agent, &renew(name), s, how);
         }
         let begins = "{\"order-begins\": {\"name\": \"a.test\"}}\n";
         said(&mut agent, &mut theirs, begins).unwrap();
-        assert_eq!(ask(&mut agent, &renew("a.test"), 300), Some(false));
-        assert_eq!(ask(&mut agent, &revoke("a.test"), 300), Some(true));
-        assert_eq!(ask(&mut agent, &revoke("a.test"), 301), Some(false));
+        ask(&mut agent, &renew("a.test"), 300, under_way);
+        ask(&mut agent, &revoke("a.test"), 300, told);
+        ask(&mut agent, &revoke("a.test"), 301, just_now);
         let ends =
             "{\"order-ends\": {\"name\": \"a.test\"}}\n{\"order-ends\": {\"name\": \"x\"}}\n";
         said(&mut agent, &mut theirs, ends).unwrap();
-        assert_eq!(ask(&mut agent, &renew("a.test"), 301), Some(false));
-        assert_eq!(ask(&mut agent, &revoke("a.test"), 400), Some(true));
-        assert_eq!(ask(&mut agent, &renew("a.test"), 401), Some(false));
+        ask(&mut agent, &renew("a.test"), 301, just_now);
+        ask(&mut agent, &revoke("a.test"), 400, told);
+        ask(&mut agent, &renew("a.test"), 401, just_now);
     }
 
     #[test]
@@ -529,11 +544,9 @@ mod tests {
         let before =
             "{\"asked-before\": {\"name\": \"b.test\", \"renewal\": 5, \"revocation\": null}}\n";
         said(&mut agent, &mut theirs, before).unwrap();
-        let ask = |agent: &mut Agent, message: &ToAgent| {
-            agent.ask("", message, monotonic_ms()).unwrap().is_none()
-        };
-        assert!(!ask(&mut agent, &ToAgent::Renew { name: "a.test".into() }));
-        assert!(ask(&mut agent, &ToAgent::Revoke { name: "a.test".into() }));
+        let ask = |agent: &mut Agent, message: &ToAgent| agent.ask("", message, monotonic_ms());
+        assert!(ask(&mut agent, &ToAgent::Renew { name: "a.test".into() }).is_err());
+        assert_eq!(ask(&mut agent, &ToAgent::Revoke { name: "a.test".into() }), Ok(None));
     }
 
     #[test]

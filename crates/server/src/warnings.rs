@@ -29,6 +29,7 @@ pub(crate) fn all(
     warnings.extend(shown(settings, sites));
     warnings.extend(spool::warning(settings, sites));
     warnings.extend(acme::warning(settings));
+    warnings.extend(acme::profile_warning(settings));
     warnings.extend(confinement.warnings(sandbox::uses_ring(architecture, settings), settings));
     warnings.extend(cuts(settings).iter().map(|cut| {
         let Cut { key, asked, most, limit, unit } = cut;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use flyball_sys::file::Stamp;
-use flyball_sys::known_file::{KnownFile, all_of};
+use flyball_sys::known_file::{KnownFile, all_of, is_loop};
 use flyball_sys::node::{Node, node};
 
 /// Files in whose place others are now that stay secrets, of all: each costs a descriptor.
@@ -242,9 +242,10 @@ fn is_among(nodes: &RwLock<Vec<Node>>, node: Node) -> bool {
     nodes.read().unwrap_or_else(PoisonError::into_inner).binary_search(&node).is_ok()
 }
 
+/// Who reads such a file says with the place of its setting what is wrong.
 fn is_unreachable(error: &io::Error) -> bool {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
-    matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)
+    matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) || is_loop(error)
 }
 
 fn fault(key: &str, path: &Path, error: &io::Error) -> io::Error {

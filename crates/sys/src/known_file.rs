@@ -90,6 +90,11 @@ pub fn all_of(path: &Path) -> io::Result<Vec<Node>> {
     Ok(nodes)
 }
 
+/// Whether links lead in a circle, or are too many.
+pub fn is_loop(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +150,8 @@ mod tests {
             assert_eq!(nodes.contains(&of(name)), known, "{name}");
         }
         assert_eq!(all_of(&at("beside")).unwrap().len(), 1);
-        assert!(all_of(&at("nowhere")).is_err());
+        assert!(all_of(&at("nowhere")).is_err_and(|error| !is_loop(&error)));
+        symlink("circle", at("circle")).unwrap();
+        assert!(all_of(&at("circle")).is_err_and(|error| is_loop(&error)));
     }
 }

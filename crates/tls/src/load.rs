@@ -49,6 +49,8 @@ pub enum Fault {
     WrongKey(String),
     /// The key is that of another certificate.
     Mismatch,
+    /// The certificate of the key is behind another one.
+    NotFirst,
 }
 
 impl fmt::Display for Fault {
@@ -66,6 +68,10 @@ impl fmt::Display for Fault {
             }
             Fault::WrongKey(why) => write!(f, "holds a key that cannot be used: {why}"),
             Fault::Mismatch => f.write_str("holds a key that does not belong to the certificate"),
+            Fault::NotFirst => f.write_str(
+                "holds the certificate of the key behind another one: that of the site itself must \
+                 be the first",
+            ),
         }
     }
 }
@@ -73,7 +79,8 @@ impl fmt::Display for Fault {
 impl Fault {
     /// Whether it is the chain's, not the key's.
     pub fn is_of_chain(&self) -> bool {
-        matches!(self, Fault::NoCertificate | Fault::Swapped | Fault::WrongChain(_))
+        use Fault::{NoCertificate, NotFirst, Swapped, WrongChain};
+        matches!(self, NoCertificate | Swapped | WrongChain(_) | NotFirst)
     }
 }
 
@@ -95,7 +102,14 @@ impl Pair {
         let pair = Pair::of_challenge(chain, key)?;
         match pair.certified.keys_match() {
             Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(pair),
-            Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Err(Fault::Mismatch),
+            Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
+                let CertifiedKey { cert, key, .. } = &*pair.certified;
+                let is_of_key = |leaf: &CertificateDer<'static>| {
+                    CertifiedKey::new(vec![leaf.clone()], Arc::clone(key)).keys_match() == Ok(())
+                };
+                let is_behind = cert.iter().skip(1).any(is_of_key);
+                Err(if is_behind { Fault::NotFirst } else { Fault::Mismatch })
+            }
             Err(Error::InvalidCertificate(_)) => {
                 let why = "the first is broken, or has a critical extension that is not known";
                 Err(Fault::WrongChain(why.to_owned()))
@@ -224,7 +238,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_used_is_told() {
-        let ((chain, key), (_, other)) = (pem(), pem());
+        let ((chain, key), (other_chain, other)) = (pem(), pem());
+        let behind = format!("{other_chain}{chain}");
         let encrypted = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
         let cut = key.replace("MIG", "MIH");
         for (chain, key, fault) in [
@@ -235,6 +250,7 @@ mod tests {
             ("", &chain, Fault::NoCertificate),
             (&chain, &encrypted, Fault::Encrypted),
             (&chain, &other, Fault::Mismatch),
+            (&behind, &key, Fault::NotFirst),
         ] {
             assert_eq!(read(chain, key).unwrap_err(), fault);
         }

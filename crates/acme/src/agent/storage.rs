@@ -197,11 +197,12 @@ impl Storage {
         // One that was killed has left it.
         remove(&beside)?;
         let written = write_new(&beside, bytes);
-        let moved = written.and_then(|()| fs::rename(&beside, self.path(shelf, stem)));
+        let path = self.path(shelf, stem);
+        let moved = written.and_then(|()| fs::rename(&beside, &path));
         if moved.is_err() {
             let _ = fs::remove_file(&beside);
         }
-        moved?;
+        moved.map_err(|error| named(&path, &error))?;
         File::open(&directory)?.sync_all()
     }
 
@@ -244,7 +245,8 @@ impl Storage {
     /// # Errors
     /// When the disk fails.
     pub(crate) fn remove(&self, shelf: Shelf, stem: &str) -> io::Result<()> {
-        remove(&self.path(shelf, stem))
+        let path = self.path(shelf, stem);
+        remove(&path).map_err(|error| named(&path, &error))
     }
 
     /// As [`write`](Storage::write), of a value.
@@ -385,5 +387,10 @@ mod tests {
         fs::create_dir_all(dir.path().join("certificates/.x.new/in")).unwrap();
         assert!(storage.write(Shelf::Certificates, "x", b"new").is_err());
         assert_eq!(storage.read(Shelf::Certificates, "x").unwrap().unwrap(), b"old");
+        fs::create_dir(storage.path(Shelf::Asked, "y")).unwrap();
+        for told in [storage.write(Shelf::Asked, "y", b"new"), storage.remove(Shelf::Asked, "y")] {
+            let why = told.unwrap_err().to_string();
+            assert!(why.contains("/asked/y.json: "), "{why}");
+        }
     }
 }

@@ -23,7 +23,9 @@ pub(super) fn program() -> clap::Command {
             "Have this machine trust the certificates of its own authority, which `flyball serve \
              --https` and `certificate = \"internal\"` use. Its certificate goes to where Debian \
              or Fedora keep those that the administrator adds, and their program is run that \
-             makes the system's list. It vouches for localhost and private addresses alone.",
+             makes the system's list. It vouches for localhost and private addresses alone. An \
+             authority of another kind, where FILE is its certificate, is trusted for all that it \
+             vouches for.",
         )
         .arg(path(
             Arg::new("root")

@@ -112,7 +112,11 @@ fn list(storage: &Path, name: Option<&str>, json: bool) -> Result<String, String
     let all = named(storage, name)?;
     Ok(match json {
         true => format!("{:#}\n", Value::from(all.iter().map(as_json).collect::<Vec<_>>())),
-        false if all.is_empty() => format!("no certificate is in {}\n", storage.display()),
+        false if all.is_empty() => format!(
+            "no certificate is in {}; --storage names another, as that of a server of another \
+             user\n",
+            storage.display()
+        ),
         false => all.iter().map(as_text).collect(),
     })
 }

@@ -38,8 +38,13 @@ pub(crate) fn run(asked: &Trust) -> ExitCode {
     super::finish(change(asked))
 }
 
+/// Where the certificate of this machine's own authority is, for this user.
+fn own_root() -> PathBuf {
+    root_path(&state_directory().join("internal"))
+}
+
 fn change(asked: &Trust) -> Result<String, String> {
-    let root = asked.root.clone().unwrap_or_else(|| root_path(&state_directory().join("internal")));
+    let root = asked.root.clone().unwrap_or_else(own_root);
     let is_here = |layout: &&Layout| asked.under.join(layout.update[0]).is_file();
     let layout = LAYOUTS.iter().find(is_here).ok_or_else(|| {
         format!(
@@ -82,7 +87,9 @@ fn add(root: &Path, place: &Path) -> Result<String, String> {
 
 fn read(root: &Path) -> Result<String, String> {
     let file = secret_file::read(root, FILE_BYTES_MAX).map_err(|error| {
-        format!("{}: {error}; `flyball serve DIR --https` makes it", root.display())
+        let is_own = root == own_root();
+        let hint = if is_own { "; `flyball serve DIR --https` makes it" } else { "" };
+        format!("{}: {error}{hint}", root.display())
     })?;
     String::from_utf8(file.bytes).map_err(|_| format!("{} holds no text", root.display()))
 }

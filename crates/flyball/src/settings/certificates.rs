@@ -198,10 +198,14 @@ fn missing(site: &SiteSettings, settings: &Settings) -> String {
             "is missing: {why}; name a file with a certificate and its key, say acme if \
              acme.directory is an authority of your own, or none"
         ),
-        None => "is missing: an address speaks TLS, so each site names a file with a certificate \
-                 and its key, says acme to get one for its hosts, internal for this machine \
-                 alone, or none"
-            .to_owned(),
+        None => {
+            let line = if settings.tls.acme.is_written { "" } else { "the line [acme], and " };
+            format!(
+                "is missing: an address speaks TLS, so each site names a file with a certificate \
+                 and its key, says acme to get one for its hosts ({line}certificate = \"acme\" in \
+                 the site), internal for this machine alone, or none"
+            )
+        }
     }
 }
 

@@ -240,7 +240,7 @@ impl<T> Kind<T> {
             },
             Kind::Size { .. } if text::size(number).is_none() => "a size such as 64KiB".into(),
             Kind::Duration { .. } if text::duration_ms(number).is_none() => {
-                "a duration such as 10s or 250ms".into()
+                "a duration such as 250ms, 10s, 5min, 1h or 365d".into()
             }
             Kind::OneOf { names } if raw.text().is_none() => {
                 let quoted = one_of(names.iter().map(|word| format!("{:?}", word.name)));

@@ -64,8 +64,14 @@ pub(super) fn faults_of_server(settings: &Settings, origins: &Origins) -> Vec<Se
     }
     let used = Used::all(&settings.sites);
     let faults = secrets.iter().filter_map(|secret| {
-        let why = fault(secret, &used)?;
+        let mut why = fault(secret, &used)?;
         let origin = origins.get(secret.key).cloned().unwrap_or(Origin::Default);
+        if origin == Origin::Default {
+            why.push_str(
+                "; it is in the state directory: serve another directory, or name another ",
+            );
+            why.push_str("by XDG_STATE_HOME");
+        }
         Some(SettingError { key: secret.key.into(), value: None, why, origin })
     });
     faults.collect()

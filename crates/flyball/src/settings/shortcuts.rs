@@ -98,6 +98,7 @@ pub(super) fn faults(typed: &Typed, settings: &Settings, site: &SiteSettings) ->
     if !settings.speaks_tls() {
         let why = "no address of --listen speaks TLS: write https:// before one";
         faults.push(fault(name, None, why.to_owned()));
+        return faults;
     }
     let why = match site.tls.source {
         CertificateSource::Acme => certificates::no_acme(site, settings),

@@ -20,8 +20,8 @@ const SIZE_UNITS: [(&str, u64); 10] = [
 ];
 
 /// Units of a duration in milliseconds. `ms` comes before `s`, in which it also ends.
-const DURATION_UNITS: [(&str, u64); 4] =
-    [("h", 3_600_000), ("min", 60_000), ("ms", 1), ("s", 1_000)];
+const DURATION_UNITS: [(&str, u64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("ms", 1), ("s", 1_000)];
 
 /// Bytes of a size such as `64KiB`, `10MB`, `512B` or `4096`.
 pub fn size(text: &str) -> Option<u64> {
@@ -31,7 +31,7 @@ pub fn size(text: &str) -> Option<u64> {
     }
 }
 
-/// Milliseconds of a duration such as `10s`, `250ms`, `5min` or `1h`. Only 0 needs no unit.
+/// Milliseconds of a duration such as `10s`, `250ms`, `5min`, `1h` or `30d`. Only 0 needs no unit.
 pub(super) fn duration_ms(text: &str) -> Option<u64> {
     match unit(text, &DURATION_UNITS) {
         Some((number, factor)) => integer(number)?.checked_mul(factor),
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn durations_need_a_unit() {
         for (text, ms) in
-            [("0", 0), ("250ms", 250), ("10s", 10_000), ("5min", 300_000), ("1h", 3_600_000)]
+            [("0", 0), ("250ms", 250), ("5min", 300_000), ("1h", 3_600_000), ("2d", 172_800_000)]
         {
             assert_eq!(duration_ms(text), Some(ms), "{text}");
         }

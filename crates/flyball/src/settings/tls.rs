@@ -79,7 +79,7 @@ pub(super) const ROWS: &[Setting] = &[
         word: Some(Word { name: "off", set: |s| s.tls.of_sites.hsts_s = None }),
         default: Some("off"),
         doc: "How long browsers shall come to the sites by https alone, in all",
-        more: "It is sent as `Strict-Transport-Security` with answers over TLS. A year is `8760h`. \
+        more: "It is sent as `Strict-Transport-Security` with answers over TLS. A year is `365d`. \
                `0s` ends it for browsers that know it already.",
         source: "RFC 6797",
         ..Setting::ROW

@@ -258,13 +258,16 @@ fn an_operator_sees_certificates_and_has_them_renewed_and_revoked() {
         let before = fs::read(&file).unwrap();
         let told = cert(&[verb, "A.Test", "--admin", &admin]);
         assert!(told.status.success(), "{told:?}");
-        // The same once more is the same order, whether that is under way or not.
+        // The same once more is the same order. One that may be over is not done again, and a
+        // script is told so.
         let again = cert(&[verb, "a.test", "--admin", &admin]);
         let said = String::from_utf8_lossy(&again.stdout);
-        let is_merged = said.contains("is being renewed already") || said.contains(" s ago");
-        assert!(again.status.success() && is_merged, "{again:?}");
+        let is_merged = match again.status.success() {
+            true => said.contains("is being renewed already"),
+            false => String::from_utf8_lossy(&again.stderr).contains(" s ago"),
+        };
+        assert!(is_merged, "{again:?}");
         assert!(issued(count, &before).is_some(), "{verb}:\n{}", server.errors());
-        assert!(cert(&[verb, "a.test", "--admin", &admin]).status.success());
     }
     assert_eq!(setting.pebble.log_count("/revoke-cert -> calling handler()"), 1);
     assert_eq!(setting.pebble.issued(), 3, "{}", server.errors());

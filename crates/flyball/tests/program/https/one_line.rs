@@ -105,7 +105,7 @@ fn an_authority_is_trusted_and_no_longer_as_debian_and_fedora_do() {
         assert!(said(&replaced).contains(" was there, which is trusted no longer"), "{replaced:?}");
         let kept = trust(under, &["--remove", file]);
         assert!(!kept.status.success() && place.exists(), "{kept:?}");
-        let why = String::from_utf8_lossy(&kept.stderr).into_owned();
+        let why = said_wrong(&kept);
         assert!(why.contains(&format!("is another certificate than {file}")), "{why}");
         let removed = trust(under, &["--remove", &second]);
         assert!(removed.status.success() && !place.exists(), "{removed:?}");
@@ -113,6 +113,8 @@ fn an_authority_is_trusted_and_no_longer_as_debian_and_fedora_do() {
         let none = trust(under, &["--remove"]);
         assert!(none.status.success(), "{none:?}");
         assert!(said(&none).ends_with("is not there: nothing is changed\n"), "{none:?}");
+        let missing = said_wrong(&trust(under, &[&format!("{file}.none")]));
+        assert!(missing.contains("root.pem.none: ") && !missing.contains("makes it"), "{missing}");
         let called = fs::read_to_string(under.join("called")).unwrap();
         assert_eq!(called.lines().count(), 3, "{called}");
         for (text, why) in
@@ -121,9 +123,13 @@ fn an_authority_is_trusted_and_no_longer_as_debian_and_fedora_do() {
             fs::write(file, text).unwrap();
             let refused = trust(under, &[file]);
             assert!(!refused.status.success() && !place.exists());
-            assert!(String::from_utf8_lossy(&refused.stderr).contains(why), "{refused:?}");
+            assert!(said_wrong(&refused).contains(why), "{refused:?}");
         }
     }
+}
+
+fn said_wrong(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// A server of `--domain`, which gets its certificate from this authority.
@@ -168,7 +174,10 @@ fn what_cannot_be_served_in_one_line_is_told() {
         (["--domain=a_b"], "not a name"),
         (["--domain=*.a.test"], "dns-01"),
         (["--domain=a.example.org"], "speaks TLS"),
-        (["--domain=printer.local"], "acme.directory=URL names one of your own"),
+        (
+            ["--domain=printer.local --listen=https://127.0.0.1:0"],
+            "acme.directory=URL names one of your own",
+        ),
         (
             ["--https --set=admin-hosts=box.test"],
             "--set admin-hosts: --https serves these hosts too: the authority of this machine \
@@ -179,7 +188,13 @@ fn what_cannot_be_served_in_one_line_is_told() {
         let launch = Launch::arguments(std::iter::once(root.as_str()).chain(arguments));
         let refused = launch.in_state(site.path()).start().expect_err(why);
         assert!(refused.errors.contains(why), "{}", refused.errors);
+        let told = refused.errors.lines().filter(|line| line.contains("--")).count();
+        assert_eq!(told, 1, "{}", refused.errors);
     }
+    // What is served holds the key of this machine's own authority.
+    let launch = Launch::arguments([root.as_str(), "--https"]).in_state(&site.path().join("root"));
+    let refused = launch.start().expect_err("the key is beneath the root").errors;
+    assert!(refused.contains("name another by XDG_STATE_HOME"), "{refused}");
 }
 
 /// An example, with what it takes from the environment set so.

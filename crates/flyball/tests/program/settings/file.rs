@@ -174,7 +174,7 @@ fn an_error_tells_what_was_expected_and_what_was_found() {
         ("limit.fields = 129", "an integer from 1 to 128", "129"),
         ("workers = \"many\"", workers, "\"many\""),
         ("workers = []", workers, "an empty list"),
-        ("drain = 30", "a duration such as 10s or 250ms", "30"),
+        ("drain = 30", "a duration such as 250ms, 10s, 5min, 1h or 365d", "30"),
         ("timeout.idle = 0", "a duration from 1ms to 168h", "0"),
         ("pin = 1", "true or false", "1"),
         ("pin = \"maybe\"", "true or false", "\"maybe\""),
