@@ -3,10 +3,9 @@
 //! Tests are in two tiers. `cargo test --workspace` runs the fast one. Those of the full tier are
 //! marked `#[ignore = "full tier"]`, so that libtest's `--ignored` runs exactly the rest.
 
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 mod executables;
@@ -19,10 +18,10 @@ mod times;
 
 use options::{Options, What};
 
-/// The README's command.
+/// The README's command, which is the first step.
 const FAST: &[&str] = &["test", "--workspace", "--no-fail-fast"];
 
-/// What is looked at beside the tests, in the time that they leave.
+/// What is looked at beside the full tier, in the time that its tests leave.
 const CHECKS: &[(&str, &[&str])] = &[
     ("fmt", &["fmt", "--all", "--check"]),
     ("clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
@@ -74,21 +73,13 @@ pub fn main(arguments: &[String]) -> ExitCode {
 /// Runs every step, so that one report names every failure, then prints the tests that failed and a
 /// line for each step with its time. Whether all passed.
 fn steps(root: &Path) -> bool {
-    let mut built = Err("the tests were not built".to_owned());
-    let mut results = vec![step("build", || {
-        built = executables::build(root);
-        Ok((built.is_ok(), Vec::new()))
-    })];
+    let mut results = vec![step("fast", || told(&mut tests(root)))];
+    // Before the checks: Cargo lets one of them build at a time, and they would go first.
+    let built = executables::build(root);
     std::thread::scope(|scope| {
-        let (waits, begins) = channel();
-        let tests = scope.spawn(move || {
-            let fast = step("fast", || told(&mut tests(root), waits));
-            [fast, step("full", || full::run(root, built))]
-        });
-        // Cargo lets one of them build at a time, and the tests go first.
-        let _ = begins.recv();
+        let full = scope.spawn(|| step("full", || full::run(root, built)));
         results.extend(CHECKS.iter().map(|(name, check)| step(name, || checked(root, check))));
-        results.extend(tests.join().into_iter().flatten());
+        results.extend(full.join());
     });
     for result in results.iter().filter(|result| !result.failures.is_empty()) {
         println!("ci: {} once more:\n{}", result.name, result.failures.join("\n"));
@@ -96,7 +87,7 @@ fn steps(root: &Path) -> bool {
     for result in &results {
         println!("ci: {result}");
     }
-    let has_all = results.len() == CHECKS.len() + 3;
+    let has_all = results.len() == CHECKS.len() + 2;
     has_all && results.iter().all(|result| result.passed)
 }
 
@@ -136,17 +127,13 @@ fn tests(root: &Path) -> Command {
     cargo
 }
 
-/// Runs a command to its end and passes on what it prints; who waits until it prints goes on then.
-/// Whether it succeeded, and what it says of tests that failed.
-fn told(command: &mut Command, waits: Sender<()>) -> Result<(bool, Vec<String>), String> {
-    let told = || {
+/// Runs a command to its end and passes on what it prints. Whether it succeeded, and what it says
+/// of tests that failed.
+fn told(command: &mut Command) -> Result<(bool, Vec<String>), String> {
+    let mut told = || {
         let mut child = command.stdout(Stdio::piped()).spawn()?;
-        let failures = match child.stdout.take().map(BufReader::new) {
-            Some(mut lines) => {
-                lines.fill_buf()?;
-                drop(waits);
-                failures::tee(lines, std::io::stdout().lock())?
-            }
+        let failures = match child.stdout.take() {
+            Some(stdout) => failures::tee(BufReader::new(stdout), std::io::stdout().lock())?,
             None => Vec::new(),
         };
         Ok((child.wait()?.success(), failures))

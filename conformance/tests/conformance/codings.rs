@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
@@ -53,9 +53,11 @@ impl Coded {
 
     /// A file that has just been written is not cached yet.
     pub(crate) fn wait_until_cached(&self) {
+        // The server goes by the change of an inode, whose time no one can set.
         let aged = || {
-            let modified = fs::metadata(self.path("text.txt")).and_then(|m| m.modified());
-            let age = modified.expect("a time").elapsed().unwrap_or_default();
+            let about = fs::metadata(self.path("text.txt")).expect("the file is there");
+            let changed = Duration::new(about.ctime() as u64, about.ctime_nsec() as u32);
+            let age = (SystemTime::UNIX_EPOCH + changed).elapsed().unwrap_or_default();
             (age > Duration::from_millis(200)).then_some(())
         };
         assert!(until(DEADLINE, aged).is_some());

@@ -28,8 +28,8 @@ type Ran = Result<(bool, Vec<String>), String>;
 pub(super) fn run(root: &Path, built: Built) -> Ran {
     let mut all = built?;
     let known = times::of_full_tier(root);
-    // Who is not in the table takes a moment.
-    all.sort_by_key(|one| std::cmp::Reverse(known.get(&one.name).copied().unwrap_or(0)));
+    // One that is not in the table takes a moment, or was never timed: all would wait for the last.
+    all.sort_by_key(|one| std::cmp::Reverse(known.get(&one.name).copied().unwrap_or(u64::MAX)));
     let waiting = Mutex::new(all.into_iter());
     // The lock is held for the choice alone, and not for as long as the chosen one runs.
     let next = || waiting.lock().ok()?.next();

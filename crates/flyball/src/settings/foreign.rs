@@ -53,7 +53,7 @@ const DIRECTIVES: &[(&[&str], &str)] = &[
     (&["handle-errors"], "it is `error-page` of a site"),
     (&["import"], "more files are read by `include`"),
     (
-        &["if", "map", "set-var"],
+        &["map", "set-var"],
         "there are no variables and conditions: `match` of the tables of a site takes patterns",
     ),
     (&["add-header", "more-set-headers"], "fields of answers are [[site.header]] tables"),

@@ -1,9 +1,10 @@
 //! What an idle connection costs, and that ten thousand of them disturb no other.
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::common::{Launch, Server, Site, anonymous_bytes, get, has, wait_for};
 use flyball_testkit::{Client, skip, wait};
@@ -43,6 +44,10 @@ fn ten_thousand_idle_connections_cost_little_and_disturb_nobody() {
 
 fn idle_connections_cost_little_and_disturb_nobody(arch: &str) {
     let site = Site::with(&[("small.txt", &[b'x'; 1024])]);
+    // The tag of a young file is another later, and longer or shorter.
+    let file =
+        File::options().write(true).open(site.path().join("small.txt")).expect("it is there");
+    file.set_modified(SystemTime::now() - Duration::from_secs(60)).expect("it has a time");
     // On a busy machine it takes long to open so many, and then to ask on each.
     let launch = Launch::new(&site, arch).workers_for(arch, 1).set("timeout.idle=10min");
     let server = launch.set("timeout.head=10min").start();
