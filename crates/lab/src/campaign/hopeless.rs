@@ -5,6 +5,10 @@ use std::collections::BTreeSet;
 /// Void runs, from the first on, after which a campaign gives up.
 const RUNS: usize = 10;
 
+/// How causes begin that others bring, who may end at any moment.
+const OF_OTHERS: [&str; 3] =
+    ["other programs took", "sockets of other programs", "the machine beneath took"];
+
 /// The runs of a campaign as long as none has counted.
 #[derive(Debug, Default)]
 pub(super) struct FirstRuns {
@@ -17,7 +21,9 @@ impl FirstRuns {
     /// A run was made, which is void by these causes, or counts if there are none; why the campaign
     /// gives up, if it does.
     pub(super) fn made(&mut self, void: &[String]) -> Option<String> {
-        let causes: BTreeSet<String> = void.iter().map(|why| without_numbers(why)).collect();
+        let is_own = |why: &&String| !OF_OTHERS.iter().any(|start| why.starts_with(start));
+        let causes: BTreeSet<String> =
+            void.iter().filter(is_own).map(|why| without_numbers(why)).collect();
         self.causes = match self.made {
             0 => causes,
             _ => self.causes.intersection(&causes).cloned().collect(),
@@ -58,6 +64,15 @@ mod tests {
         assert!(why.contains("the first 10 runs are void by the same cause: one in"), "{why}");
         assert!(why.ends_with("began 861.123 ms late"), "{why}");
         assert_eq!(first.made(&[late(1)]), None, "it is said once");
+    }
+
+    #[test]
+    fn what_others_bring_may_end_at_any_moment() {
+        let mut first = FirstRuns::default();
+        for nth in 0..30 {
+            let void = OF_OTHERS.map(|start| format!("{start} {nth} %"));
+            assert_eq!(first.made(&void), None);
+        }
     }
 
     #[test]
