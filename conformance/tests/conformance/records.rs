@@ -54,27 +54,27 @@ fn ends_or_is_answered(mount: &Mount, harm: Harm) {
     }
 }
 
-pub(crate) fn a_changed_byte_ends_its_own_connection_alone(mount: &Mount) {
+/// A harm at every so many places ends its own connection alone. The other one asks each time: one
+/// that rests gives up its place to those that wait.
+fn harms_its_own_connection_alone(mount: &Mount, every: usize, at: fn(usize) -> Harm) {
     let mut witness = mount.connect();
-    for at in (0..PLACES).step_by(FEW) {
-        ends_or_is_answered(mount, Harm::ChangedAt(at));
-        assert_answered(&mut witness, Harm::ChangedAt(at));
+    for harm in (0..PLACES).step_by(every).map(at) {
+        ends_or_is_answered(mount, harm);
+        assert_answered(&mut witness, harm);
     }
 }
 
+pub(crate) fn a_changed_byte_ends_its_own_connection_alone(mount: &Mount) {
+    harms_its_own_connection_alone(mount, FEW, Harm::ChangedAt);
+}
+
 pub(crate) fn a_changed_byte_at_every_place_is_no_harm_to_others(mount: &Mount) {
-    let mut witness = mount.connect();
-    (0..PLACES).for_each(|at| ends_or_is_answered(mount, Harm::ChangedAt(at)));
-    assert_answered(&mut witness, Harm::None);
+    harms_its_own_connection_alone(mount, 1, Harm::ChangedAt);
 }
 
 /// An end within a hello, a record or between two.
 pub(crate) fn an_end_within_a_handshake_or_a_record_is_let_go(mount: &Mount) {
-    let mut witness = mount.connect();
-    for at in (0..PLACES).step_by(FEW) {
-        ends_or_is_answered(mount, Harm::CutAt(at));
-        assert_answered(&mut witness, Harm::CutAt(at));
-    }
+    harms_its_own_connection_alone(mount, FEW, Harm::CutAt);
 }
 
 /// Ways to go that TLS does not count as an orderly end.

@@ -568,9 +568,7 @@ impl Campaign<'_> {
                 None => {
                     let Some(record) = self.measured(cell, turn, attempt, progress)? else { break };
                     put_json(&path, &record)?;
-                    let hopeless = self.first.made(&record.void);
-                    // A quick one ends soon by itself, and repeats what is void.
-                    if let Some(why) = hopeless.filter(|_| !self.options.quick) {
+                    if let Some(why) = self.first.made(&record.void) {
                         return Err(SetupError(why));
                     }
                     record

@@ -334,7 +334,7 @@ pub fn watched<T>(
     let mut record = look::record(series, load, &report, [before, loaded, after], seconds);
     let stolen = record.stolen_share.unwrap_or(0.0) * 100.0;
     if stolen > site.stolen_percent_max {
-        record.void.push(format!("the machine beneath took {stolen:.1} % of the time"));
+        record.void.push(format!("{BY_THE_MACHINE} {stolen:.1} % of the time"));
     }
     // What looks into a server takes its time on the generator's CPU, and no speed is claimed then.
     let busy = report.figure("client_busy_share").filter(|_| !machine.profiled).unwrap_or(0.0);
@@ -376,6 +376,18 @@ fn slowed(
     }
 }
 
+/// How the causes begin that others bring: programs, servers, and guests of the machine.
+const BY_THE_MACHINE: &str = "the machine beneath took";
+const BY_PROGRAMS: &str = "other programs took";
+const BY_SERVERS: &str = "sockets of other servers dropped";
+const BY_SOCKETS: &str = "sockets of other programs sent";
+
+/// Whether a run is void by what others did, who may end at any moment.
+pub(crate) fn is_by_others(why: &str) -> bool {
+    let of_others = [BY_THE_MACHINE, BY_PROGRAMS, BY_SERVERS, BY_SOCKETS];
+    of_others.iter().any(|start| why.starts_with(start))
+}
+
 /// Why others make a run void, which took so many seconds.
 fn disturbed(others: &Disturbance, seconds: f64, apart: bool) -> Vec<String> {
     let mut void = Vec::new();
@@ -386,13 +398,13 @@ fn disturbed(others: &Disturbance, seconds: f64, apart: bool) -> Vec<String> {
             format!(", most of it process {id} {}", name.trim())
         };
         let mostly = others.mostly.map(name).unwrap_or_default();
-        void.push(format!("other programs took {:.0} % of a processor{mostly}", share * 100.0));
+        void.push(format!("{BY_PROGRAMS} {:.0} % of a processor{mostly}", share * 100.0));
     }
     if apart && others.drops > 0 {
-        void.push(format!("sockets of other servers dropped {} connections", others.drops));
+        void.push(format!("{BY_SERVERS} {} connections", others.drops));
     }
     if apart && others.resets > OTHERS_RESETS_MAX {
-        void.push(format!("sockets of other programs sent {} resets", others.resets));
+        void.push(format!("{BY_SOCKETS} {} resets", others.resets));
     }
     void
 }

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::run::is_by_others;
+
 /// Void runs, from the first on, after which a campaign gives up.
 const RUNS: usize = 10;
-
-/// How causes begin that others bring, who may end at any moment.
-const OF_OTHERS: [&str; 3] =
-    ["other programs took", "sockets of other programs", "the machine beneath took"];
 
 /// The runs of a campaign as long as none has counted.
 #[derive(Debug, Default)]
@@ -19,11 +17,12 @@ pub(super) struct FirstRuns {
 
 impl FirstRuns {
     /// A run was made, which is void by these causes, or counts if there are none; why the campaign
-    /// gives up, if it does.
+    /// gives up, if it does. One that others disturbed says nothing of the next.
     pub(super) fn made(&mut self, void: &[String]) -> Option<String> {
-        let is_own = |why: &&String| !OF_OTHERS.iter().any(|start| why.starts_with(start));
-        let causes: BTreeSet<String> =
-            void.iter().filter(is_own).map(|why| without_numbers(why)).collect();
+        if void.iter().any(|why| is_by_others(why)) {
+            return None;
+        }
+        let causes: BTreeSet<String> = void.iter().map(|why| without_numbers(why)).collect();
         self.causes = match self.made {
             0 => causes,
             _ => self.causes.intersection(&causes).cloned().collect(),
@@ -67,17 +66,18 @@ mod tests {
     }
 
     #[test]
-    fn what_others_bring_may_end_at_any_moment() {
+    fn a_run_that_others_disturbed_says_nothing_of_the_next() {
         let mut first = FirstRuns::default();
-        for nth in 0..30 {
-            let void = OF_OTHERS.map(|start| format!("{start} {nth} %"));
-            assert_eq!(first.made(&void), None);
+        let disturbed = |nth| [late(nth), format!("other programs took {nth} % of a processor")];
+        for nth in 0..9 {
+            assert_eq!((first.made(&disturbed(nth)), first.made(&[late(nth)])), (None, None));
         }
+        assert!(first.made(&[late(9)]).is_some());
     }
 
     #[test]
     fn a_run_that_counts_or_is_void_by_something_else_gives_hope() {
-        for other in [vec![], vec!["the machine beneath took 3.5 %".to_owned()]] {
+        for other in [vec![], vec!["the generator was busy for 94 % of the time".to_owned()]] {
             let mut first = FirstRuns::default();
             for nth in 0..30 {
                 let void = if nth == 4 { other.clone() } else { vec![late(nth)] };
