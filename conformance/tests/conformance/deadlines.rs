@@ -10,8 +10,9 @@ use crate::requests::{get, request};
 
 /// Short enough for a test, long enough for a busy machine to tell an early end from one in time.
 const SETTINGS: &str = "admin = \"127.0.0.1:0\"\nworkers = 1\naccept.defer = false\n\
-    timeout.head = \"1s\"\ntimeout.idle = \"1s\"\ntimeout.linger = \"1s\"\ntimeout.send = \"1s\"\n\
-    rate.window = \"1s\"\nrate.body-min = \"1MB\"\nrate.send-min = \"1MB\"\n";
+    timeout.head = \"1s\"\ntimeout.idle = \"1s\"\ntimeout.linger = \"1s\"\n\
+    timeout.linger-most = \"3s\"\ntimeout.send = \"1s\"\nrate.window = \"1s\"\n\
+    rate.body-min = \"1MB\"\nrate.send-min = \"1MB\"\n";
 
 /// The least that each of these waits may take.
 const WAIT: Duration = Duration::from_millis(990);
