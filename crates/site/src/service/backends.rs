@@ -109,13 +109,13 @@ impl Service {
                 match (reply.redirect.take(), file) {
                     (_, Some(file)) => self.send_file(relay, reply, &file),
                     (Some(path), None) => self.backend_redirects(relay, &path, now),
-                    (None, None) => self.backend_replies(relay, &reply, now),
+                    (None, None) => self.backend_replies(relay, reply, now),
                 }
             }
         }
     }
 
-    fn backend_replies(&mut self, relay: &mut Relay, reply: &Reply, now: &Now) -> Lookup<'_> {
+    fn backend_replies(&mut self, relay: &mut Relay, reply: Box<Reply>, now: &Now) -> Lookup<'_> {
         let status = reply.status;
         self.fields.clear();
         self.fields.append(reply.fields.lines());
@@ -138,9 +138,10 @@ impl Service {
             }
             // To HEAD a program may send nothing, which says nothing of the length for GET.
             let len = reply.len.or(whole.filter(|_| with_content));
-            let is_coded = self.code_answer(relay, reply, len);
+            let is_coded = self.code_answer(relay, &reply, len);
             Body::Stream { len: len.filter(|_| !is_coded) }
         };
+        self.replied = Some(reply);
         Lookup::Answer(Answer { status, fields: (&self.fields).into(), body })
     }
 
