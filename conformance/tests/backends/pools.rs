@@ -31,6 +31,9 @@ fn start_under(architecture: &str, keys: &str) -> Responders {
     start_where_possible(architecture, keys).expect("it can run here")
 }
 
+/// One process, always: a busy machine would have a second one start while the first is late.
+const ONE: &str = "processes-min = 1\nprocesses = 1\n";
+
 fn start_where_possible(architecture: &str, keys: &str) -> Option<Responders> {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("page.txt"), "a page\n").unwrap();
@@ -164,7 +167,7 @@ fn as_many_are_started_as_are_needed_and_as_may_be_and_idle_ones_end() {
 
 #[test]
 fn one_that_dies_is_replaced_and_what_it_said_is_logged() {
-    let responders = start("processes-min = 1\nprocesses = 1\n");
+    let responders = start(ONE);
     let first = responders.number();
     // One that has lived for a while, so that there is no pause.
     let born = Instant::now();
@@ -316,7 +319,7 @@ fn a_reload_under_load_loses_no_request_and_leaves_no_responder_of_before() {
 #[test]
 fn a_socket_whose_name_was_taken_away_is_made_again() {
     let (_directory, socket) = place_for_a_socket();
-    let keys = format!("socket = \"unix:{}\"\nprocesses-min = 1\n", socket.display());
+    let keys = format!("socket = \"unix:{}\"\n{ONE}", socket.display());
     let responders = start(&keys);
     let first = responders.number();
     fs::remove_file(&socket).unwrap();
@@ -405,7 +408,7 @@ fn set_mode(path: &Path, mode: u32) {
 
 fn another_user_who_has_the_name_of_the_socket_is_told_nothing(architecture: &str) {
     let Some((directory, socket)) = shared_directory() else { return };
-    let keys = format!("socket = \"unix:{}\"\nprocesses-min = 1\n", socket.display());
+    let keys = format!("socket = \"unix:{}\"\n{ONE}", socket.display());
     let Some(responders) = start_where_possible(architecture, &keys) else { return };
     responders.number();
     // As if the name had been cleaned away, and that user had been first; all but the number of
@@ -438,8 +441,7 @@ fn lead(name: &Path, target: &Path) {
 fn a_name_that_leads_to_another_responder_leads_no_request_there(architecture: &str) {
     let (directory, socket) = place_for_a_socket();
     let other = directory.path().join("other.sock");
-    let keys =
-        |socket: &Path| format!("socket = \"unix:{}\"\nprocesses-min = 1\n", socket.display());
+    let keys = |socket: &Path| format!("socket = \"unix:{}\"\n{ONE}", socket.display());
     let keys = format!(
         "{}[[site.fastcgi]]\npath = \"/other\"\nprogram = {PROGRAM:?}\n{}",
         keys(&socket),

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 use crate::common_programs::served::{Served, put};
 use crate::common_programs::{have, noise, on_architectures, on_every_architecture, program, run};
@@ -59,10 +60,17 @@ on_architectures! {
 fn served(arch: &str) -> Served {
     let served = Served::start(arch, "digest-path = \"/digest\"", &[]);
     for (name, len) in FILES {
-        put(&served.root().join(name), content(name, *len));
+        let path = served.root().join(name);
+        put(&path, content(name, *len));
+        // The tag of a young file is another later.
+        let file = fs::File::options().write(true).open(&path).expect("it is there");
+        file.set_modified(SystemTime::now() - AGE).expect("its time can be set");
     }
     served
 }
+
+/// How long ago the files were changed.
+const AGE: Duration = Duration::from_secs(60);
 
 const FILES: &[(&str, usize)] =
     &[("empty", 0), ("one", 1), ("dir/small.bin", 8_000), ("large.bin", LARGE)];

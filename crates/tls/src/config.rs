@@ -120,7 +120,7 @@ impl Config {
             }
             numbers.push(pairs);
         }
-        let identities = Arc::new(Identities::new(pairs, numbers, site_of));
+        let identities = Arc::new(Identities::new(pairs, numbers, site_of, Arc::clone(&tickets)));
         let default = identities.sites().find(|site| identities.has_certificate(*site));
         let place = Place { default: default.ok_or("no site has a certificate")?, listener: 0 };
         let served = RwLock::new(Served { policies, servers: BTreeMap::new() });

@@ -11,6 +11,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use crate::load::Pair;
+use crate::tickets::Tickets;
 
 /// The site that answers to a name in lower case where the hosts of this number are served, if
 /// there is one: as its `Host` is chosen by.
@@ -22,6 +23,8 @@ pub(crate) struct Identities {
     /// Those of each site, by their numbers.
     of_sites: Vec<Vec<usize>>,
     chosen: RwLock<Arc<Chosen>>,
+    /// Which are told the time.
+    tickets: Arc<Tickets>,
 }
 
 impl fmt::Debug for Identities {
@@ -77,18 +80,22 @@ impl Chosen {
     }
 
     /// The one for a client that asks for this name at `site`, and can verify these signatures:
-    /// one that names it, else any of the site.
+    /// one that names it, else any of the site; of either one that holds at this time, if there is
+    /// one.
     fn choose(
         &self,
         site: usize,
         name: Option<&str>,
         schemes: &[SignatureScheme],
+        now_s: u64,
     ) -> Option<&Pair> {
         let site = self.sites.get(site)?;
-        let named = name.into_iter().flat_map(|name| site.named(name));
-        let pairs = named.chain(site.all.iter().copied()).filter_map(|at| self.pair(at));
-        let fits = |pair: &&Pair| pair.certified.key.choose_scheme(schemes).is_some();
-        pairs.into_iter().find(fits)
+        let fits =
+            |at| self.pair(at).filter(|pair| pair.certified.key.choose_scheme(schemes).is_some());
+        let is_over = |pair: &&Pair| !pair.certificate().holds_at(now_s);
+        let named = name.into_iter().flat_map(|name| site.named(name)).filter_map(fits);
+        let any = || site.all.iter().copied().filter_map(fits).min_by_key(is_over);
+        named.min_by_key(is_over).or_else(any)
     }
 
     fn pair(&self, at: usize) -> Option<&Pair> {
@@ -102,9 +109,10 @@ impl Identities {
         pairs: Vec<Option<Pair>>,
         of_sites: Vec<Vec<usize>>,
         site_of: Box<SiteOf>,
+        tickets: Arc<Tickets>,
     ) -> Identities {
         let chosen = RwLock::new(Arc::new(Chosen::new(pairs, &of_sites)));
-        Identities { site_of, of_sites, chosen }
+        Identities { site_of, of_sites, chosen, tickets }
     }
 
     /// The site of a name that has a certificate, where the hosts of this number are served.
@@ -165,7 +173,8 @@ impl Identities {
         name: Option<&str>,
         schemes: &[SignatureScheme],
     ) -> bool {
-        self.chosen().choose(site, name, schemes).is_some_and(Pair::signs_slowly)
+        let now_s = self.tickets.now_s();
+        self.chosen().choose(site, name, schemes, now_s).is_some_and(Pair::signs_slowly)
     }
 
     /// The certificate for a client that asks for this name at `site`, and can verify these
@@ -177,7 +186,8 @@ impl Identities {
         schemes: &[SignatureScheme],
     ) -> Option<Arc<CertifiedKey>> {
         let chosen = self.chosen();
-        chosen.choose(site, name, schemes).map(|pair| Arc::clone(&pair.certified))
+        let pair = chosen.choose(site, name, schemes, self.tickets.now_s())?;
+        Some(Arc::clone(&pair.certified))
     }
 }
 
@@ -227,16 +237,29 @@ impl ResolvesServerCert for Resolver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256};
+    use rcgen::{
+        CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, date_time_ymd,
+    };
 
     const ECDSA: SignatureScheme = SignatureScheme::ECDSA_NISTP256_SHA256;
     const RSA: SignatureScheme = SignatureScheme::RSA_PSS_SHA256;
 
+    /// When the certificates are shown, in seconds since 1970.
+    const NOW_S: u64 = 1_800_000_000;
+
     fn pair(names: &[&str], slow: bool) -> Pair {
+        pair_for(names, slow, (2020, 2050))
+    }
+
+    /// One that holds from the beginning of a year to that of another.
+    fn pair_for(names: &[&str], slow: bool, (from, until): (i32, i32)) -> Pair {
         let kind = if slow { &PKCS_RSA_SHA256 } else { &PKCS_ECDSA_P256_SHA256 };
         let key = KeyPair::generate_for(kind).unwrap();
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let cert = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.not_before = date_time_ymd(from, 1, 1);
+        params.not_after = date_time_ymd(until, 1, 1);
+        let cert = params.self_signed(&key).unwrap();
         Pair::from_pem(cert.pem().as_bytes(), key.serialize_pem().as_bytes()).unwrap()
     }
 
@@ -247,7 +270,7 @@ mod tests {
             _ => Some(0),
         };
         let pairs = pairs.into_iter().map(Some).collect();
-        Identities::new(pairs, of_sites, Box::new(site_of))
+        Identities::new(pairs, of_sites, Box::new(site_of), Arc::new(Tickets::new(&[], NOW_S)))
     }
 
     fn shown(all: &Identities, site: usize, name: &str, schemes: &[SignatureScheme]) -> usize {
@@ -275,6 +298,28 @@ mod tests {
         assert_eq!(shown(&all, 0, "a.test", &[RSA]), 0);
         assert!(all.choose(0, Some("a.test"), &[SignatureScheme::ED25519]).is_none());
         assert!(all.sign_slowly());
+    }
+
+    #[test]
+    fn of_several_one_that_holds_is_shown_before_others_and_one_that_names_the_host_before_all() {
+        const OVER: (i32, i32) = (2020, 2021);
+        const AHEAD: (i32, i32) = (2040, 2050);
+        for bad in [OVER, AHEAD] {
+            let pairs = vec![
+                pair_for(&["a.test"], false, bad),
+                pair(&["a.test"], true),
+                pair_for(&["c.test"], false, bad),
+                pair(&["*.d.test"], false),
+                pair_for(&["x.d.test"], false, bad),
+            ];
+            let all = identities(pairs, vec![vec![0, 1, 2, 3, 4]]);
+            let known = [("a.test", 1), ("c.test", 2), ("x.d.test", 3), ("e.test", 3)];
+            for (name, at) in known {
+                assert_eq!(shown(&all, 0, name, &[RSA, ECDSA]), at, "{name}");
+            }
+            // One is better than none.
+            assert_eq!(shown(&all, 0, "a.test", &[ECDSA]), 0);
+        }
     }
 
     #[test]

@@ -70,6 +70,11 @@ pub struct Certificate {
 }
 
 impl Certificate {
+    /// Whether it holds at a time in seconds since 1970.
+    pub fn holds_at(&self, now_s: u64) -> bool {
+        (self.not_before_s..=self.not_after_s).contains(&now_s)
+    }
+
     /// Reads one in DER; `None` if it is none.
     pub fn parse(der: &[u8]) -> Option<Certificate> {
         let mut certificate = Reader::new(der).enter(SEQUENCE)?;

@@ -14,8 +14,8 @@ pub(super) type Built = Result<Vec<Executable>, String>;
 /// How many executables run at a time: most of them wait for their last, longest tests.
 const LANES: usize = 2;
 
-/// How many tests of an executable run at a time. Most of them wait: with 8 in each of two lanes, two
-/// processors stood idle for a fifth of the time.
+/// How many tests of an executable run at a time. Most of them wait: with 8 in each of two lanes,
+/// two processors stood idle for a fifth of the time.
 const THREADS: &str = "12";
 
 /// Whether all passed, and what libtest says of those that did not.
