@@ -217,9 +217,8 @@ impl Files {
         self.begins_s = None;
         let (pair, _) = read_pair(&self.names)?;
         let next = pair.certificate();
-        let is_better = |in_use: &Certificate| {
-            expiry(in_use, now_s).is_none() || in_use.not_after_s > next.not_after_s
-        };
+        let is_better =
+            |in_use: &Certificate| in_use.holds_at(now_s) || in_use.not_after_s > next.not_after_s;
         match expiry(next, now_s).filter(|_| self.in_use.as_ref().is_some_and(is_better)) {
             Some(why) => {
                 self.begins_s = Some(next.not_before_s).filter(|begins_s| *begins_s > now_s);
