@@ -15,8 +15,10 @@ const MEMORY_MAX: u64 = 32 * 1024 * 1024;
 /// The most of a processor's time that any of them may cost the server.
 const PROCESSOR_MAX: Duration = Duration::from_secs(5);
 
-/// What the server throws away after a refusal, and what the sockets of both ends hold.
-const UNREAD_MAX: usize = 24 * 1024 * 1024;
+/// What the server discards after a refusal (`limit.linger`, 64 MiB), and what the sockets of both
+/// ends may hold (`tcp_rmem`, `tcp_wmem`). A busy kernel delivers the refusal late, and the client
+/// goes on sending meanwhile.
+const UNREAD_MAX: usize = (64 + 64) * 1024 * 1024;
 
 /// Lines of a head of which none is long.
 const TINY_HEADERS: usize = 1_000_000;
