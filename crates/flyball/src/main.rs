@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         // One that comes before the master listens for it shall not end the server.
         flyball_sys::signal::hold();
         flyball_sys::inherit::note();
+        flyball_sys::title::prepare();
     }
     match cli::parse(&arguments) {
         Ok(Command::Serve(typed)) => commands::serve::run(typed, arguments),

@@ -35,7 +35,7 @@ use flyball_sys::notify::Notifier;
 use flyball_sys::process::ask_to_reopen;
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
-use flyball_sys::{clock, say};
+use flyball_sys::{clock, say, title};
 use generations::{Generation, blocks_for};
 use roots::RootWatch;
 use upgrade::{READY_AFTER_MS, Upgrade};
@@ -65,6 +65,7 @@ impl Server {
     /// # Errors
     /// When the first workers cannot be started.
     pub fn run(self) -> io::Result<bool> {
+        title::set("flyball: master");
         self.setup.confinement.confine_master()?;
         Master::new(self)?.run()
     }

@@ -57,6 +57,7 @@ pub mod shared;
 pub mod shared_file;
 pub mod signal;
 pub mod timer;
+pub mod title;
 pub mod uring;
 pub mod usage;
 pub mod user_thread;

@@ -10,7 +10,7 @@ use flyball_sys::channel::{self, Channel};
 use flyball_sys::disk::{FIRST_BYTES, Op};
 use flyball_sys::file::{self, Links, Whereabouts};
 use flyball_sys::mapping::Mapping;
-use flyball_sys::process;
+use flyball_sys::{process, title};
 
 /// Bytes of a request in front of its path: operation, links, 6 unused, number, offset, length.
 const REQUEST_HEAD: usize = 32;
@@ -86,6 +86,7 @@ pub(super) fn request(op: &Op, number: u64) -> Option<(Vec<u8>, BorrowedFd<'_>)>
 /// The spawner's life: forks a helper for each record, and sends the worker's end of a channel to
 /// it, or nothing when it cannot. Ends with the worker.
 pub(super) fn spawn_on_demand(worker: &Channel) -> i32 {
+    title::set("flyball: helper spawner");
     while let Ok((1.., _)) = worker.receive(&mut [0]) {
         let sent = match spawn() {
             Ok(helper) => worker.send(b"h", Some(helper.as_fd())),
@@ -107,6 +108,7 @@ fn spawn() -> std::io::Result<Channel> {
 /// A helper's life: one request at a time, and a completion for each. Ends when nobody asks any
 /// more.
 fn help(worker: &Channel) -> i32 {
+    title::set("flyball: helper");
     let mut record = vec![0; REQUEST_HEAD + PATH_BYTES_MAX];
     let mut scratch = Vec::new();
     while let Ok((len @ 1.., descriptor)) = worker.receive(&mut record) {

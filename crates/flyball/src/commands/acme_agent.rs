@@ -4,9 +4,11 @@ use std::process::ExitCode;
 
 use flyball::cli::USAGE_EXIT;
 use flyball_sys::error_log::{self, Level};
-use flyball_sys::say;
+use flyball_sys::{say, title};
 
 pub(crate) fn run() -> ExitCode {
+    title::prepare();
+    title::set("flyball: acme-agent");
     error_log::stamp();
     match flyball_acme::run(std::io::stdin(), std::io::stdout()) {
         Ok(()) => ExitCode::SUCCESS,

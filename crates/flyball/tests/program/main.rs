@@ -120,6 +120,7 @@ mod supervision {
     mod reload;
     mod responders;
     mod systemd;
+    mod titles;
     mod unix_sockets;
     mod upgrade;
 }

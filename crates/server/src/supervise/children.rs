@@ -24,7 +24,7 @@ use flyball_sys::notify::Notifier;
 use flyball_sys::process::{self, Ending, Forked, ProcessId};
 use flyball_sys::readiness::Interest;
 use flyball_sys::signal::Signals;
-use flyball_sys::{clock, say};
+use flyball_sys::{clock, say, title};
 
 use super::generations::{Generation, TRIAL_MS};
 use super::stopping::LOG_MS_MAX;
@@ -138,6 +138,17 @@ pub(super) fn name(role: Role) -> String {
         Role::Log => "the log process".into(),
         Role::Spawner => "the process that starts programs".into(),
         Role::Agent => "the agent that gets certificates".into(),
+    }
+}
+
+/// Its title, as [`title::set`] takes it. The agent is another program by then, and has its own.
+fn title(role: Role) -> String {
+    match role {
+        Role::Worker { index, .. } => format!("flyball: worker {index}"),
+        Role::Admin => "flyball: admin".into(),
+        Role::Log => "flyball: log".into(),
+        Role::Spawner => "flyball: spawner".into(),
+        Role::Agent => "flyball: acme-agent".into(),
     }
 }
 
@@ -335,6 +346,7 @@ impl Master {
     /// Where every child begins, after its fork and before any work of its own: it ends with its
     /// master, and has nothing that its role does not need.
     fn begin_child(&mut self, role: Role, master: i32, logs: &[&Path]) -> io::Result<()> {
+        title::set(&title(role));
         let (part, parent) = match role {
             Role::Worker { .. } => (Part::Worker(self.generation.architecture), Some(master)),
             Role::Admin => (Part::Admin, Some(master)),

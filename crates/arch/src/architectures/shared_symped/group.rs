@@ -19,6 +19,7 @@ use flyball_sys::owned;
 use flyball_sys::process::{self, Ending, ProcessId};
 use flyball_sys::readiness::{self, Interest};
 use flyball_sys::shared::SharedCounters;
+use flyball_sys::title;
 use flyball_sys::wake::Wake;
 
 use crate::chunks::Chunks;
@@ -162,6 +163,7 @@ impl Group {
     /// When the first processes cannot be started, or one fails at once; those that run are killed
     /// as this process ends.
     pub(crate) fn run(mut self, body: &Body) -> io::Result<Report> {
+        title::set("flyball: leader");
         let mut mechanism = readiness::open("poll")?;
         mechanism.add(self.worker.signals.as_fd(), SIGNALS, Interest::READ)?;
         mechanism.add(self.left.as_fd(), LEFT, Interest::READ)?;
@@ -253,6 +255,7 @@ impl Group {
     /// In the new process: serves until it is told to stop. Whatever it owns is dropped here, and
     /// what it was cloned with is not.
     fn serve(&self, index: usize, body: &Body) -> io::Result<usize> {
+        title::set(&format!("flyball: worker {index}"));
         let partition = index % self.partitions;
         if let Some(cpu) = cpu_of_worker(&self.worker.settings, partition) {
             process::pin(cpu)?;

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::{
-    Launch, Server, Site, children, get, has, is_running, proc_status, rest, signal, wait_for,
+    Launch, Server, Site, children, get, has, is_running, proc_status, rest, signal, title,
+    wait_for,
 };
 use flyball_sys::file;
 use flyball_sys::residency::{Residency, Resident, Test};
@@ -395,7 +396,8 @@ fn helper_processes_end_with_their_worker_however_it_ends() {
     let first = worker(&server);
     assert_eq!(server.connect().ask(get("/slow/none")).status(), 404);
     let processes = known(first);
-    assert_eq!(processes.len(), 2);
+    let shown: Vec<String> = processes.iter().map(|process| title(*process)).collect();
+    assert_eq!(shown, ["flyball: helper spawner", "flyball: helper"]);
     kill(first);
     let all_ended = |processes: &[u32]| processes.iter().all(|process| !is_running(*process));
     wait_for("their end", || all_ended(&processes).then_some(()));

@@ -96,8 +96,14 @@ pub fn architectures() -> Vec<&'static str> {
 
 /// Whether a process is the agent that gets certificates.
 pub fn is_agent(process: u32) -> bool {
-    let words = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-    words.split(|byte| *byte == 0).any(|word| word == b"acme-agent")
+    title(process).ends_with("acme-agent")
+}
+
+/// What `ps -o args` shows of a process: its words, or its title.
+pub fn title(process: u32) -> String {
+    let mut shown = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    shown.pop_if(|byte| *byte == 0);
+    String::from_utf8_lossy(&shown).replace('\0', " ")
 }
 
 /// Sends a signal, such as `TERM`. A process that is told to stop has stopped afterwards, with all
