@@ -139,6 +139,11 @@ pub enum Ask {
     Status,
     /// The value of a setting that holds now.
     Get(String),
+    /// The settings that can be changed.
+    Settings {
+        /// As JSON.
+        json: bool,
+    },
     /// To change one.
     Set(String, String),
     /// To do this.
@@ -410,6 +415,11 @@ fn ctl() -> clap::Command {
                 .arg(key()),
         )
         .subcommand(
+            clap::Command::new("settings")
+                .about("List the settings that can be changed, with their values")
+                .arg(json()),
+        )
+        .subcommand(
             clap::Command::new("set")
                 .about("Change a setting, such as `set arch mt`")
                 .arg(key())
@@ -443,6 +453,7 @@ fn ctl_command(given: &ArgMatches) -> Result<Command, Failure> {
     let text = |id| given.get_one::<String>(id).cloned().unwrap_or_default();
     let ask = match name {
         "get" => Ask::Get(text("key")),
+        "settings" => Ask::Settings { json: given.get_flag("json") },
         "set" => Ask::Set(text("key"), text("value")),
         "reload" => Ask::Do(Deed::Reload),
         "upgrade" => Ask::Do(Deed::Upgrade),

@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use flyball_arch::Settings;
-use flyball_server::{Changes, Configuration};
+use flyball_server::{Changeable, Changes, Configuration};
 
 use crate::cli::{self, Command};
-use crate::settings::{Raw, SETTINGS, Typed, find, nearest, resolve};
+use crate::settings::{Raw, SETTINGS, Setting, Typed, find, nearest, resolve};
 
 /// A command line of `flyball serve`, and what it says.
 #[derive(Clone, Debug)]
@@ -94,6 +94,17 @@ impl Configuration for CommandLine {
 
     fn changes(&self, key: &str) -> Changes {
         find(SETTINGS, key).map_or(Changes::Reload, |setting| setting.changes)
+    }
+
+    fn changeable(&self) -> Vec<Changeable> {
+        let by_itself = SETTINGS.iter().filter(|setting| setting.changes != Changes::Reload);
+        let row = |setting: &Setting| Changeable {
+            key: setting.key,
+            form: setting.form(),
+            default: setting.default.unwrap_or_default(),
+            changes: setting.changes,
+        };
+        by_itself.map(row).collect()
     }
 
     fn keys(&self) -> Vec<&'static str> {

@@ -18,7 +18,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flyball_arch::registry;
 use flyball_arch::settings::{Listen, Settings};
 use flyball_arch::shared_state::SharedState;
 use flyball_http::h1::Conn;
@@ -52,7 +51,7 @@ const FIRST_CLIENT: u64 = 2;
 pub(crate) struct Admin {
     pub(crate) socket: Arc<OwnedFd>,
     pub(crate) shared: Arc<SharedState>,
-    /// Where the master takes commands; none arrive over TCP.
+    /// Where the master takes commands; over TCP only the question what can be changed.
     pub(crate) commands: Option<Arc<Channel>>,
     /// The hosts that it answers to; `None` is any.
     pub(crate) hosts: Option<Hosts>,
@@ -199,7 +198,7 @@ fn answer(asked: &Asked<'_>, request: &Request<'_>, conn: &mut Conn, out: &mut O
             let key = std::str::from_utf8(request.query()).unwrap_or_default();
             tell(asked, Command::get(key))
         }
-        b"/settings" => (Status::OK, "application/json", settings(admin)),
+        b"/settings" => settings(asked),
         b"/" | b"/dashboard" => {
             let (page, more) = page::write();
             policy = more;
@@ -253,11 +252,22 @@ fn certificate(asked: &Asked<'_>, request: &Request<'_>) -> (Status, &'static st
 
 /// Passes a command on to the master, and its answer back. Waits for the master.
 fn tell(asked: &Asked<'_>, command: Result<Command, String>) -> (Status, &'static str, String) {
+    if net::is_unix(&*asked.admin.socket) {
+        return tell_master(asked, command);
+    }
+    let why = "the server is changed only through a Unix-domain socket\n";
+    (Status::FORBIDDEN, "text/plain", why.into())
+}
+
+/// The same, whatever socket it comes from.
+fn tell_master(
+    asked: &Asked<'_>,
+    command: Result<Command, String>,
+) -> (Status, &'static str, String) {
     const TEXT: &str = "text/plain";
     let Asked { admin, peer } = *asked;
-    let Some(master) = admin.commands.as_ref().filter(|_| net::is_unix(&*admin.socket)) else {
-        let why = "the server is changed only through a Unix-domain socket\n";
-        return (Status::FORBIDDEN, TEXT, why.into());
+    let Some(master) = &admin.commands else {
+        return (Status::CONFLICT, TEXT, "there is no way to the master\n".into());
     };
     let told = |command| control::tell(master, &control::Request { peer, command });
     match command.map(told) {
@@ -276,16 +286,11 @@ fn traces(admin: &Admin, request: &Request<'_>) -> (Status, &'static str, String
     (Status::FORBIDDEN, "text/plain", why.into())
 }
 
-/// The settings that may be changed, and what they are.
-fn settings(admin: &Admin) -> String {
-    let settings = serde_json::json!({
-        "arch": architecture(admin),
-        "accept.limit": admin.shared.live().accept_limit().to_string(),
-    });
-    format!("{settings:#}\n")
-}
-
-fn architecture(admin: &Admin) -> &'static str {
-    let (_, at, _) = admin.shared.blocks.generation();
-    registry::ALL.get(at).map_or("", |architecture| architecture.name())
+/// The settings that can be changed, and what they are: that is told over TCP too, since the
+/// question has no words of the client's and changes nothing.
+fn settings(asked: &Asked<'_>) -> (Status, &'static str, String) {
+    match tell_master(asked, Ok(Command::Settings)) {
+        (Status::OK, _, text) => (Status::OK, "application/json", text),
+        failed => failed,
+    }
 }

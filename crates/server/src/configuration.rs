@@ -18,6 +18,30 @@ pub enum Changes {
     Reload,
 }
 
+/// A setting of which a running server takes a change by itself.
+#[derive(Clone, Debug)]
+pub struct Changeable {
+    /// Its key.
+    pub key: &'static str,
+    /// The form of a valid value in words, with its bounds or its choices.
+    pub form: String,
+    /// Its default, as it would be written.
+    pub default: &'static str,
+    /// Whether it changes in place or by a generation.
+    pub changes: Changes,
+}
+
+impl Changes {
+    /// What it is called.
+    pub fn label(self) -> &'static str {
+        match self {
+            Changes::InPlace => "in place",
+            Changes::Generation => "generation",
+            Changes::Reload => "reload",
+        }
+    }
+}
+
 /// The configuration of a server, as its master asks for it. What was asked for in an earlier call
 /// may change what a later one gives: only the newest settings that took effect count.
 pub trait Configuration: fmt::Debug {
@@ -43,6 +67,9 @@ pub trait Configuration: fmt::Debug {
 
     /// How a running server takes a change of this setting.
     fn changes(&self, key: &str) -> Changes;
+
+    /// The settings that a running server takes changes of, all that are not for a reload.
+    fn changeable(&self) -> Vec<Changeable>;
 
     /// The keys of all settings.
     fn keys(&self) -> Vec<&'static str>;

@@ -32,8 +32,8 @@ const UPGRADE_ANSWER_MS_MAX: u64 = 90_000;
 const _: () = assert!(ANSWER_MS_MAX >= 2 * COMMAND_MS_MAX);
 const _: () = assert!(UPGRADE_ANSWER_MS_MAX >= UPGRADE_MS_MOST + 2 * COMMAND_MS_MAX);
 
-/// Longest answer of the master, in bytes.
-const REPLY_BYTES_MAX: usize = 8_192;
+/// Longest answer of the master, in bytes: the settings that can be changed take some thousands.
+const REPLY_BYTES_MAX: usize = 32_768;
 
 /// Longest answer that [`ask`] takes, in bytes.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Set(String, String),
     /// Tell the value of the setting of this key.
     Get(String),
+    /// Tell which settings can be changed, and their values.
+    Settings,
     /// Read the configuration again.
     Reload,
     /// Accept nothing more, finish, and end.
@@ -101,6 +103,7 @@ impl Command {
         match self {
             Command::Set(key, value) => format!("set {key} {value}"),
             Command::Get(key) => format!("get {key}"),
+            Command::Settings => "settings".into(),
             Command::Reload => "reload".into(),
             Command::Drain => "drain".into(),
             Command::Upgrade => "upgrade".into(),
@@ -113,6 +116,7 @@ impl Command {
         match words {
             ["set", key, value] => Command::set(key, value).ok(),
             ["get", key] => Command::get(key).ok(),
+            ["settings"] => Some(Command::Settings),
             ["reload"] => Some(Command::Reload),
             ["drain"] => Some(Command::Drain),
             ["upgrade"] => Some(Command::Upgrade),
@@ -380,6 +384,7 @@ mod tests {
             Command::set("arch", "mt").unwrap(),
             Command::set("timeout.idle", &"9".repeat(WORD_BYTES_MAX)).unwrap(),
             Command::get("accept.limit").unwrap(),
+            Command::Settings,
             Command::Reload,
             Command::Drain,
             Command::Upgrade,

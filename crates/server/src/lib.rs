@@ -25,7 +25,7 @@ mod tls;
 mod warnings;
 pub mod words;
 
-pub use configuration::{Changes, Configuration};
+pub use configuration::{Changeable, Changes, Configuration};
 pub use sandbox::USERS;
 pub use server::{Checked, Server};
 pub use surroundings::{Lack, lacks};

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use flyball::cli::{Ask, Deed};
 use flyball_server::control;
 use flyball_sys::error_log;
+use serde_json::{Map, Value};
 
 pub(crate) fn run(socket: &Path, ask: &Ask) -> ExitCode {
     if let Ask::Trace(tracing) = ask {
@@ -26,6 +27,7 @@ pub(crate) fn run(socket: &Path, ask: &Ask) -> ExitCode {
 fn answer(socket: &Path, ask: &Ask) -> Result<String, String> {
     let (method, target) = match ask {
         Ask::Status => ("GET", "/status".to_string()),
+        Ask::Settings { .. } => ("GET", "/settings".to_string()),
         Ask::Get(key) if is_plain(key) => ("GET", format!("/settings?{key}")),
         Ask::Get(key) => return Err(format!("there is no setting {key:?}")),
         Ask::Do(Deed::Reload) => ("POST", "/reload".to_string()),
@@ -40,8 +42,28 @@ fn answer(socket: &Path, ask: &Ask) -> Result<String, String> {
     let (status, text) = control::ask(socket, method, &target)?;
     match ask {
         _ if status != 200 => Err(text),
+        Ask::Settings { json: false } => listed(&text),
         _ => Ok(text),
     }
+}
+
+/// Settings as the server lists them, as lines of columns.
+fn listed(text: &str) -> Result<String, String> {
+    const HEAD: [&str; 5] = ["SETTING", "VALUE", "DEFAULT", "CHANGES", "EXPECTED"];
+    let settings: Map<String, Value> =
+        serde_json::from_str(text).map_err(|error| format!("what the server lists: {error}"))?;
+    let mut rows = vec![HEAD.map(str::to_owned)];
+    rows.extend(settings.into_iter().map(|(key, about)| {
+        let of = |name: &str| about[name].as_str().unwrap_or("-").to_owned();
+        [key, of("value"), of("default"), of("changes"), of("form")]
+    }));
+    let width = |at: usize| rows.iter().map(|row| row[at].len()).max().unwrap_or(0);
+    let widths = [0, 1, 2, 3].map(width);
+    let line = |row: &[String; 5]| {
+        let columns = row.iter().zip(widths).map(|(text, width)| format!("{text:width$}  "));
+        columns.collect::<String>() + &row[4] + "\n"
+    };
+    Ok(rows.iter().map(line).collect())
 }
 
 /// No key and no value that can be set has other characters; these mean nothing else in a target.

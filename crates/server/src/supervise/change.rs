@@ -12,7 +12,7 @@ use flyball_sys::say;
 
 use super::Master;
 use super::generations::GENERATIONS_MAX;
-use crate::configuration::Changes;
+use crate::configuration::{Changeable, Changes};
 use crate::control::Reply;
 use crate::explain::{self, Effect};
 use crate::server::Setup;
@@ -52,8 +52,8 @@ impl Master {
         };
         let changes = configuration.changes(key);
         if changes == Changes::Reload {
-            let mut others = configuration.keys();
-            others.retain(|key| configuration.changes(key) != Changes::Reload);
+            let others = configuration.changeable();
+            let others: Vec<&str> = others.iter().map(|setting| setting.key).collect();
             return Err(format!(
                 "{key:?} cannot be changed while the server runs, but by a reload; {} can",
                 others.join(", ")
@@ -109,6 +109,23 @@ impl Master {
     pub(super) fn value_of(&self, key: &str) -> Result<String, String> {
         let value = self.value_among(key, &self.effects());
         value.ok_or_else(|| format!("there is no setting {key:?}"))
+    }
+
+    /// The settings that can be changed, as JSON: of each its value, its default, the form of a
+    /// valid value, and how it changes.
+    pub(super) fn changeable(&self) -> String {
+        let effects = self.effects();
+        let known = self.server.configuration.iter().flat_map(|known| known.changeable());
+        let one = |setting: Changeable| {
+            let about = serde_json::json!({
+                "value": self.value_among(setting.key, &effects),
+                "default": setting.default,
+                "form": setting.form,
+                "changes": setting.changes.label(),
+            });
+            (setting.key.to_owned(), about)
+        };
+        format!("{:#}", serde_json::Value::Object(known.map(one).collect()))
     }
 
     /// The values of all settings.

@@ -41,6 +41,10 @@ impl Master {
                 self.value_of(&key).map(Reply::Done)
             }
             // The admin sockets of both masters are one: this is not asked of the one that serves.
+            Command::Settings => {
+                is_question = true;
+                Ok(Reply::Done(self.changeable()))
+            }
             Command::Drain if self.is_yet_to_take_over() => {
                 Err("an upgrade is under way: ask again when it is over".into())
             }

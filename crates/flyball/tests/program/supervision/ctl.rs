@@ -1,4 +1,5 @@
 //! What `flyball ctl` tells of a running server and changes in it, and what it refuses.
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
@@ -9,6 +10,7 @@ use crate::common::{
     Launch, Server, Site, architectures, children, copy_program, ctl, get, refused, text, told,
     wait_for, within,
 };
+use flyball_server::Changes;
 use tempfile::TempDir;
 
 struct Controlled {
@@ -149,6 +151,9 @@ const CHANGES: &[(&str, &str, &str, &str)] = &[
     ("accept.limit", "0.5", "0", "expected a number from 0.001"),
     ("timeout.head", "3s", "0", "timeout.head: expected"),
     ("timeout.idle", "3s", "1", "timeout.idle: expected"),
+    ("timeout.handshake", "3s", "0", "timeout.handshake: expected"),
+    ("timeout.send", "3s", "0", "timeout.send: expected"),
+    ("timeout.linger-most", "3s", "1w", "timeout.linger-most: expected"),
     ("timeout.answer", "3s", "1h30", "timeout.answer: expected"),
     ("timeout.linger", "3s", "1w", "timeout.linger: expected"),
     ("rate.window", "3s", "never", "rate.window: expected"),
@@ -194,6 +199,46 @@ fn each_change_is_logged_with_both_values_and_a_bad_one_changes_nothing() {
         server.errors.wait_for(&line, |said| said.contains(&line));
     }
     assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+}
+
+#[test]
+fn all_that_can_be_changed_is_listed_with_its_value() {
+    let controlled = Controlled::start("sped", &["timeout.head=7s"]);
+    let socket = controlled.socket();
+    let listed = || -> BTreeMap<String, serde_json::Value> {
+        serde_json::from_str(&told(&socket, &["settings", "--json"])).expect("JSON")
+    };
+    let all = listed();
+    let rows = flyball::settings::SETTINGS.iter().filter(|row| row.changes != Changes::Reload);
+    let rows: Vec<_> = rows.collect();
+    let keys: BTreeSet<&str> = rows.iter().map(|row| row.key).collect();
+    assert_eq!(all.keys().map(String::as_str).collect::<BTreeSet<_>>(), keys);
+    // Each of them is changed by a test.
+    assert_eq!(CHANGES.iter().map(|(key, ..)| *key).collect::<BTreeSet<_>>(), keys);
+    for row in rows {
+        let about = &all[row.key];
+        let value = told(&socket, &["get", row.key]);
+        assert_eq!(about["value"], value.trim_end(), "{}", row.key);
+        assert_eq!(
+            (about["form"].as_str(), about["default"].as_str()),
+            (Some(&*row.form()), row.default)
+        );
+        let changes = if row.changes == Changes::InPlace { "in place" } else { "generation" };
+        assert_eq!(about["changes"], changes, "{}", row.key);
+    }
+    let values = |all: &BTreeMap<String, serde_json::Value>| {
+        let one = |key: &str| all[key]["value"].as_str().unwrap_or_default().to_owned();
+        ["timeout.head", "drain", "arch"].map(one)
+    };
+    assert_eq!(values(&all), ["7s", "30s", "sped"]);
+    for (key, value) in [("timeout.head", "8s"), ("drain", "9s"), ("arch", "n-copy")] {
+        told(&socket, &["set", key, value]);
+    }
+    assert_eq!(values(&listed()), ["8s", "9s", "n-copy"]);
+    let text = told(&socket, &["settings"]);
+    let head = text.lines().find(|line| line.starts_with("timeout.head ")).expect("its line");
+    let words: Vec<&str> = head.split_whitespace().take(5).collect();
+    assert_eq!(words, ["timeout.head", "8s", "10s", "in", "place"]);
 }
 
 /// The user and the group of this process.
