@@ -66,6 +66,6 @@ impl Desk {
     pub(crate) fn end_turn(&mut self) -> u64 {
         let Context { turn, account, .. } = &mut **self;
         turn.lap(clock::monotonic_ns());
-        turn.end(|timing, ns, n| account.time(timing, ns, n))
+        turn.end(|what, ns, n| account.took(what, ns, n))
     }
 }

@@ -607,7 +607,7 @@ impl Connection {
             log.placed(begun, &self.conn, out, lines);
         }
         self.ahead.is_allowed = service.has_ahead();
-        cx.answered(status);
+        cx.answered(status, times);
         self.produce(producer, cx);
         None
     }
@@ -746,7 +746,7 @@ impl Connection {
         }
         self.unseen = !buffers.input.is_empty();
         self.ahead.is_allowed = service.has_ahead();
-        cx.answered(status);
+        cx.answered(status, &mut buffers.times);
         self.produce(producer, cx);
         None
     }

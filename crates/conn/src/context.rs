@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_http::{Head, Limits, Now, Remote, Status};
 use flyball_observe::counters::{Blocks, Tally};
 use flyball_observe::histogram::Timing;
-use flyball_observe::hosts::NamedCounts;
+use flyball_observe::hosts::{NamePlace, NamedCounts};
 use flyball_observe::trace::{Ring, Tracer};
 use flyball_observe::writers::Writers;
 use flyball_site::{Plan, Service};
@@ -14,7 +14,7 @@ use flyball_sys::signal::Masked;
 use crate::buffers::{Buffers, Lender};
 use crate::clients::{ClientLimits, ClientSettings, Seat};
 use crate::logged::RequestLog;
-use crate::times::{RequestTimes, Turn};
+use crate::times::{RequestTimes, Took, Turn};
 use crate::transport::Agreed;
 
 /// What one thread of control has at hand; lent to every step of every connection.
@@ -126,15 +126,29 @@ impl Account {
         self.blocks.time(self.block, self.writers, timing, ns, n);
     }
 
-    fn count_by_name(&self, counts: &NamedCounts, number: Option<usize>, status: Status) {
-        counts.answered(self.block, self.writers, number, status);
+    /// Records how long each of `n` requests took, in nanoseconds.
+    #[inline]
+    pub fn took(&self, what: Took, ns: u64, n: u64) {
+        self.time(what.timing(), ns, n);
+        if let Took::Request(place) = what {
+            self.blocks.hosts().took(self.block, self.writers, place, ns, n);
+        }
+    }
+
+    fn count_by_name(
+        &self,
+        counts: &NamedCounts,
+        number: Option<usize>,
+        status: Status,
+    ) -> NamePlace {
+        counts.answered(self.block, self.writers, number, status)
     }
 }
 
 impl Context {
-    /// Counts an answer of the site that the service asked last.
-    pub fn answered(&mut self, status: Status) {
-        self.count_answer(self.service.answered_for(), status);
+    /// Counts an answer of the site that the service asked last, to a request of this connection.
+    pub fn answered(&mut self, status: Status, times: &mut RequestTimes) {
+        self.count_answer(self.service.answered_for(), status, times);
         if let Some(module) = self.service.answered_by() {
             let account = &self.account;
             account.count_by_name(account.blocks.modules(), Some(module), status);
@@ -142,13 +156,15 @@ impl Context {
     }
 
     /// Counts an answer of no site: the request was refused before any was asked.
-    pub fn answered_by_none(&mut self, status: Status) {
-        self.count_answer(None, status);
+    pub fn answered_by_none(&mut self, status: Status, times: &mut RequestTimes) {
+        self.count_answer(None, status, times);
     }
 
-    fn count_answer(&mut self, site: Option<usize>, status: Status) {
-        self.tally.answered(status);
-        self.account.count_by_name(self.account.blocks.hosts(), site, status);
+    fn count_answer(&mut self, site: Option<usize>, status: Status, times: &mut RequestTimes) {
+        let Context { tally, account, turn, .. } = self;
+        tally.answered(status);
+        let place = account.count_by_name(account.blocks.hosts(), site, status);
+        times.answered(place, turn, |what, ns, n| account.took(what, ns, n));
     }
 
     /// A plan has come back for which none waits any more: what it found is for the caches.
@@ -186,6 +202,6 @@ impl Context {
     /// Bytes of answers were sent; all that there are if `finished`.
     pub fn answer_sent(&mut self, times: &mut RequestTimes, finished: bool) {
         let Context { turn, account, .. } = self;
-        times.sent(finished, turn, |timing, ns, n| account.time(timing, ns, n));
+        times.sent(finished, turn, |what, ns, n| account.took(what, ns, n));
     }
 }

@@ -5,6 +5,30 @@
 //! most. One that takes longer reads the clock when its bytes leave.
 
 use flyball_observe::histogram::Timing;
+use flyball_observe::hosts::NamePlace;
+
+/// Sites of which requests are answered in one turn before those until then are recorded, as having
+/// taken what the turn has taken so far.
+const SITES_MAX: usize = 8;
+
+/// What has taken so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Took {
+    /// From a head to the first bytes of the answer.
+    FirstByte,
+    /// To the last ones, of an answer that was counted there.
+    Request(NamePlace),
+}
+
+impl Took {
+    /// What it is among all that is timed.
+    pub(crate) fn timing(self) -> Timing {
+        match self {
+            Took::FirstByte => Timing::FirstByte,
+            Took::Request(_) => Timing::Request,
+        }
+    }
+}
 
 /// The requests of one connection that are under way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +39,10 @@ pub struct RequestTimes {
     unsent: u32,
     /// Those whose answers are not sent to the end.
     unfinished: u32,
+    /// Where their answers are counted.
+    place: NamePlace,
+    /// The newest is not answered.
+    awaits: bool,
 }
 
 /// What one thread of control times in a turn.
@@ -27,7 +55,9 @@ pub struct Turn {
     /// Reads the clock of the thread: monotonic nanoseconds.
     clock: fn() -> u64,
     first_bytes: u64,
-    requests: u64,
+    /// Requests by where their answers are counted; the first so many are in use.
+    requests: [(NamePlace, u64); SITES_MAX],
+    sites: usize,
 }
 
 impl RequestTimes {
@@ -38,6 +68,30 @@ impl RequestTimes {
         }
         self.unsent += 1;
         self.unfinished += 1;
+        self.awaits = true;
+    }
+
+    /// An answer was counted there, of the request that was seen last or of one that was refused
+    /// unseen. A client that asks another site ahead of what it has been sent is rare: what waits of
+    /// the site before is taken for sent.
+    pub fn answered(
+        &mut self,
+        place: NamePlace,
+        turn: &mut Turn,
+        mut record: impl FnMut(Took, u64, u64),
+    ) {
+        if !std::mem::take(&mut self.awaits) {
+            return;
+        }
+        if self.unfinished > 1 && self.place != place {
+            let before = u64::from(self.unfinished - 1);
+            self.unfinished = 1;
+            match self.seen_ns == turn.began_ns {
+                true => turn.done(self.place, before, &mut record),
+                false => record(Took::Request(self.place), self.since_seen(turn), before),
+            }
+        }
+        self.place = place;
     }
 
     /// Bytes of answers were sent, all that there are if `finished`: what took longer than the turn
@@ -46,7 +100,7 @@ impl RequestTimes {
         &mut self,
         finished: bool,
         turn: &mut Turn,
-        mut record: impl FnMut(Timing, u64, u64),
+        mut record: impl FnMut(Took, u64, u64),
     ) {
         if self.unsent == 0 && !(finished && self.unfinished > 0) {
             return;
@@ -55,15 +109,18 @@ impl RequestTimes {
         let done = if finished { u64::from(std::mem::take(&mut self.unfinished)) } else { 0 };
         if self.seen_ns == turn.began_ns {
             turn.first_bytes += first;
-            turn.requests += done;
-            return;
+            return turn.done(self.place, done, &mut record);
         }
-        let took_ns = turn.read_clock().saturating_sub(self.seen_ns);
-        for (timing, n) in [(Timing::FirstByte, first), (Timing::Request, done)] {
+        let took_ns = self.since_seen(turn);
+        for (what, n) in [(Took::FirstByte, first), (Took::Request(self.place), done)] {
             if n > 0 {
-                record(timing, took_ns, n);
+                record(what, took_ns, n);
             }
         }
+    }
+
+    fn since_seen(&self, turn: &Turn) -> u64 {
+        turn.read_clock().saturating_sub(self.seen_ns)
     }
 }
 
@@ -71,7 +128,8 @@ impl Turn {
     /// The first begins now.
     pub fn new(clock: fn() -> u64) -> Turn {
         let now_ns = clock();
-        Turn { began_ns: now_ns, now_ns, clock, first_bytes: 0, requests: 0 }
+        let requests = [Default::default(); SITES_MAX];
+        Turn { began_ns: now_ns, now_ns, clock, first_bytes: 0, requests, sites: 0 }
     }
 
     /// The time now.
@@ -96,16 +154,36 @@ impl Turn {
         self.began_ns = self.now_ns;
     }
 
-    /// The turn is over: what was answered in it is given to `record`. How long it took.
-    pub fn end(&mut self, mut record: impl FnMut(Timing, u64, u64)) -> u64 {
-        let took_ns = self.now_ns.saturating_sub(self.began_ns);
-        let counted =
-            [(Timing::FirstByte, &mut self.first_bytes), (Timing::Request, &mut self.requests)];
-        for (timing, count) in counted {
-            if *count > 0 {
-                record(timing, took_ns, std::mem::take(count));
-            }
+    /// So many requests of a site have ended that were found in this turn.
+    fn done(&mut self, place: NamePlace, n: u64, record: &mut impl FnMut(Took, u64, u64)) {
+        if n == 0 {
+            return;
         }
+        if let Some((_, count)) = self.requests[..self.sites].iter_mut().find(|one| one.0 == place)
+        {
+            *count += n;
+            return;
+        }
+        if self.sites == SITES_MAX {
+            self.tell_requests(self.read_clock().saturating_sub(self.began_ns), record);
+        }
+        self.requests[self.sites] = (place, n);
+        self.sites += 1;
+    }
+
+    fn tell_requests(&mut self, took_ns: u64, record: &mut impl FnMut(Took, u64, u64)) {
+        for (place, count) in &self.requests[..std::mem::take(&mut self.sites)] {
+            record(Took::Request(*place), took_ns, *count);
+        }
+    }
+
+    /// The turn is over: what was answered in it is given to `record`. How long it took.
+    pub fn end(&mut self, mut record: impl FnMut(Took, u64, u64)) -> u64 {
+        let took_ns = self.now_ns.saturating_sub(self.began_ns);
+        if self.first_bytes > 0 {
+            record(Took::FirstByte, took_ns, std::mem::take(&mut self.first_bytes));
+        }
+        self.tell_requests(took_ns, &mut record);
         took_ns
     }
 }
@@ -113,26 +191,91 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flyball_http::Status;
+    use flyball_observe::hosts::NamedCounts;
+    use flyball_observe::writers::Writers;
+
+    /// Where so many sites count.
+    fn places(count: usize) -> Vec<NamePlace> {
+        let names: Vec<String> = (0..count).map(|site| site.to_string()).collect();
+        let counts = NamedCounts::new(&names, 1).unwrap();
+        (0..count).map(|site| counts.answered(0, Writers::One, Some(site), Status::OK)).collect()
+    }
+
+    /// A turn from 1,000 ns to 1,500, on a clock that says 2,000 whenever it is asked.
+    fn turn() -> Turn {
+        let mut turn = Turn::new(|| 2_000);
+        (turn.began_ns, turn.now_ns) = (1_000, 1_500);
+        turn
+    }
+
+    /// A request is seen, and answered by this site.
+    fn ask(times: &mut RequestTimes, place: NamePlace, turn: &mut Turn) {
+        times.seen(turn);
+        times.answered(place, turn, |_, _, _| panic!("nothing of another site waits"));
+    }
+
+    fn ended(turn: &mut Turn) -> Vec<(Took, u64, u64)> {
+        let mut told = Vec::new();
+        turn.end(|what, ns, n| told.push((what, ns, n)));
+        told
+    }
 
     #[test]
     fn what_is_answered_in_its_turn_takes_the_turn_and_what_is_not_takes_longer() {
-        let (mut turn, mut times) =
-            (Turn::new(flyball_sys::clock::monotonic_ns), RequestTimes::default());
-        (turn.began_ns, turn.now_ns) = (1_000, 1_500);
-        times.seen(&turn);
-        times.seen(&turn);
+        let (mut turn, mut times, place) = (turn(), RequestTimes::default(), places(1)[0]);
+        ask(&mut times, place, &mut turn);
+        ask(&mut times, place, &mut turn);
         times.sent(true, &mut turn, |_, _, _| panic!("nothing took longer than the turn"));
         times.sent(true, &mut turn, |_, _, _| panic!("nothing is left"));
-        times.seen(&turn);
+        ask(&mut times, place, &mut turn);
         times.sent(false, &mut turn, |_, _, _| panic!("nothing took longer than the turn"));
+        let expected = [(Took::FirstByte, 500, 3), (Took::Request(place), 500, 2)];
+        assert_eq!(ended(&mut turn), expected);
+        turn.lap(1_600);
+        turn.begin();
         let mut recorded = Vec::new();
-        turn.end(|timing, ns, n| recorded.push((timing, ns, n)));
-        assert_eq!(recorded, [(Timing::FirstByte, 500, 3), (Timing::Request, 500, 2)]);
-        turn.lap(turn.read_clock());
-        turn.began_ns = turn.now_ns;
-        recorded.clear();
-        times.sent(true, &mut turn, |timing, ns, n| recorded.push((timing, ns, n)));
-        assert!(matches!(recorded[..], [(Timing::Request, ns, 1)] if ns > 500), "{recorded:?}");
-        turn.end(|_, _, _| panic!("nothing was answered in this turn"));
+        times.sent(true, &mut turn, |what, ns, n| recorded.push((what, ns, n)));
+        assert_eq!(recorded, [(Took::Request(place), 1_000, 1)]);
+        assert_eq!(ended(&mut turn), []);
+    }
+
+    #[test]
+    fn requests_of_many_sites_in_one_turn_are_all_told_by_their_sites() {
+        let (mut turn, places) = (turn(), places(SITES_MAX + 1));
+        let mut told = Vec::new();
+        for place in places.iter().chain(&places[SITES_MAX..]) {
+            let mut times = RequestTimes::default();
+            ask(&mut times, *place, &mut turn);
+            times.sent(true, &mut turn, |what, ns, n| told.push((what, ns, n)));
+        }
+        let early = places[..SITES_MAX].iter().map(|place| (Took::Request(*place), 1_000, 1));
+        assert_eq!(told, early.collect::<Vec<_>>());
+        let rest = [(Took::FirstByte, 500, 10), (Took::Request(places[SITES_MAX]), 500, 2)];
+        assert_eq!(ended(&mut turn), rest);
+    }
+
+    #[test]
+    fn what_one_connection_asks_of_several_sites_is_told_by_each() {
+        let (mut turn, mut times, places) = (turn(), RequestTimes::default(), places(2));
+        ask(&mut times, places[0], &mut turn);
+        ask(&mut times, places[0], &mut turn);
+        // One that is refused unseen is not timed, and takes no other's place.
+        times.answered(NamePlace::default(), &mut turn, |_, _, _| panic!("it was not seen"));
+        ask(&mut times, places[1], &mut turn);
+        times.sent(true, &mut turn, |_, _, _| panic!("nothing took longer than the turn"));
+        let done = [(Took::Request(places[0]), 500, 2), (Took::Request(places[1]), 500, 1)];
+        assert_eq!(ended(&mut turn)[1..], done);
+        // The same where the turn is over before they are answered.
+        times.seen(&turn);
+        turn.lap(1_700);
+        turn.begin();
+        times.answered(places[1], &mut turn, |_, _, _| panic!("nothing waits"));
+        times.seen(&turn);
+        let mut told = Vec::new();
+        times.answered(places[0], &mut turn, |what, ns, n| told.push((what, ns, n)));
+        times.sent(true, &mut turn, |what, ns, n| told.push((what, ns, n)));
+        let done = [(Took::Request(places[1]), 1_000, 1), (Took::FirstByte, 1_000, 2)];
+        assert_eq!(told, [&done[..], &[(Took::Request(places[0]), 1_000, 1)]].concat());
     }
 }

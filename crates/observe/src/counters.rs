@@ -242,7 +242,7 @@ impl Blocks {
     /// # Errors
     /// When memory is out.
     pub fn with_names(&self, hosts: &[String], modules: &[String]) -> io::Result<Blocks> {
-        let hosts = NamedCounts::new(hosts, self.blocks)?;
+        let hosts = NamedCounts::new(hosts, self.blocks)?.with_times()?;
         let modules = NamedCounts::new(modules, self.blocks)?;
         Ok(Blocks { shared: Arc::clone(&self.shared), blocks: self.blocks, hosts, modules })
     }

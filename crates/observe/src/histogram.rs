@@ -4,7 +4,7 @@
 //! store: no lock, no allocation and no system call. A bucket is at most a quarter as wide as its
 //! lower bound, so that a percentile is known to a quarter.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::writers::Writers;
 
@@ -23,6 +23,10 @@ pub const BUCKETS: usize = STEPS + OCTAVES * STEPS;
 
 /// Cells of a histogram: its buckets, and the sum in nanoseconds.
 const CELLS: usize = BUCKETS + 1;
+
+/// Cells of a histogram that tells powers of two apart and nothing finer: its buckets, and the sum
+/// in nanoseconds.
+pub(crate) const POWERS_CELLS: usize = BUCKETS / STEPS + 1;
 
 /// Cells of all histograms of a block.
 pub(crate) const ALL_CELLS: usize = Timing::ALL.len() * CELLS;
@@ -121,6 +125,37 @@ pub(crate) fn record(all: &[AtomicU64], writers: Writers, timing: Timing, ns: u6
     let cells = timing.cells(all);
     writers.add(&cells[bucket(ns)], n);
     writers.add(&cells[BUCKETS], ns.wrapping_mul(n));
+}
+
+/// Records the same time `n` times in the cells of a histogram by powers of two.
+#[inline]
+pub(crate) fn record_power(cells: &[AtomicU64], writers: Writers, ns: u64, n: u64) {
+    writers.add(&cells[bucket(ns) / STEPS], n);
+    writers.add(&cells[POWERS_CELLS - 1], ns.wrapping_mul(n));
+}
+
+/// What histograms by powers of two come to: a histogram whose counts are all in the last bucket of
+/// each power.
+#[derive(Clone, Debug)]
+pub struct Powers([u64; CELLS]);
+
+impl Powers {
+    /// The sum of these, each of [`POWERS_CELLS`].
+    pub(crate) fn sum<'a>(all: impl Iterator<Item = &'a [AtomicU64]>) -> Powers {
+        let mut sums = [0; CELLS];
+        for cells in all {
+            for (power, cell) in cells[..POWERS_CELLS - 1].iter().enumerate() {
+                sums[power * STEPS + STEPS - 1] += cell.load(Relaxed);
+            }
+            sums[BUCKETS] = cells[POWERS_CELLS - 1].load(Relaxed).wrapping_add(sums[BUCKETS]);
+        }
+        Powers(sums)
+    }
+
+    /// As the others are read.
+    pub fn distribution(&self) -> Distribution<'_> {
+        Distribution { cells: &self.0 }
+    }
 }
 
 /// A histogram as it was read.

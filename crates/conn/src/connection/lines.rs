@@ -43,13 +43,13 @@ impl Connection {
         let Some((refusal, content)) = self.conn.take_refusal() else { return };
         let status = refusal.status();
         self.trace(|trace| timeline::answers(trace, status, None));
-        cx.answered_by_none(status);
         if refusal == Refusal::TooManyConnections {
             cx.tally.add(Counter::TurnedAway, 1);
         }
         let client = self.client();
         let secured = self.tls.as_ref().and_then(|tls| tls.secured.clone());
         let buffers = lent(&mut self.buffers, &mut self.exchange, cx);
+        cx.answered_by_none(status, &mut buffers.times);
         let (out, told) = ((&buffers.out, &mut buffers.lines), (status, content as u64));
         let from = (client, secured.as_deref());
         cx.log.refused(told, from, &self.conn, out, &cx.now);

@@ -151,7 +151,7 @@ impl Connection {
             log.placed(begun, &self.conn, &buffers.out, &mut buffers.lines);
         }
         self.unseen = !buffers.input.is_empty();
-        cx.answered(status);
+        cx.answered(status, &mut buffers.times);
         self.produce(producer, cx);
         if streams && self.conn.awaits_piece() {
             cx.buffers.exchange(&mut self.exchange).responder = Some(responder);

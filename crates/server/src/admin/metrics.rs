@@ -21,7 +21,7 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
     write_connections(&mut text, &snapshot.totals);
     write_queues(&mut text, snapshot);
     write_certificates(&mut text, snapshot);
-    write_times(&mut text, &snapshot.totals);
+    write_times(&mut text, snapshot);
     write_processes(&mut text, snapshot);
     write_workers(&mut text, snapshot);
     text.finish()
@@ -153,7 +153,8 @@ fn write_certificates(text: &mut Text, snapshot: &Snapshot<'_>) {
     }
 }
 
-fn write_times(text: &mut Text, totals: &Totals) {
+fn write_times(text: &mut Text, snapshot: &Snapshot<'_>) {
+    let totals = &snapshot.totals;
     for (name, help, timing) in [
         ("flyball_loop_seconds", "Turns of event loops, without the wait.", Timing::Loop),
         ("flyball_disk_wait_seconds", "Work that may wait on the disk.", Timing::DiskWait),
@@ -170,6 +171,11 @@ fn write_times(text: &mut Text, totals: &Totals) {
         ("flyball_request_seconds", "From a head to the answer's last bytes.", Timing::Request),
     ] {
         text.histogram(name, help).times(&[], &totals.timing(timing));
+    }
+    let help = "The same by the site's first host; of no site: other.";
+    let mut family = text.histogram("flyball_host_request_seconds", help);
+    for (host, times) in &snapshot.host_times {
+        family.times(&[("host", host)], &times.distribution());
     }
     let mut family = text.histogram("flyball_phase_seconds", "Phases of loops, and stages.");
     for timing in Timing::ALL.into_iter().filter(|timing| timing.is_phase()) {

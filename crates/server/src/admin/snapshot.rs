@@ -2,6 +2,7 @@
 
 use flyball_arch::registry;
 use flyball_observe::counters::{Counter, Owner, Totals};
+use flyball_observe::histogram::Powers;
 use flyball_observe::hosts::CLASSES;
 use flyball_observe::standing::Standing;
 use std::os::fd::OwnedFd;
@@ -26,6 +27,8 @@ pub(super) struct Snapshot<'a> {
     pub(super) queues: Vec<Queue>,
     pub(super) drops: Drops,
     pub(super) hosts: Vec<(String, [u64; CLASSES])>,
+    /// How long their requests took, in the same order.
+    pub(super) host_times: Vec<(String, Powers)>,
     pub(super) modules: Vec<(String, [u64; CLASSES])>,
     /// Nanoseconds of their calls, by the same names.
     pub(super) module_times_ns: Vec<(String, u64)>,
@@ -76,6 +79,7 @@ impl Snapshot<'_> {
             queues: queues(admin),
             drops: Drops::read(),
             hosts: blocks.hosts().totals(in_use(admin)),
+            host_times: blocks.hosts().times(in_use(admin)),
             modules: blocks.modules().totals(in_use(admin)),
             module_times_ns: blocks.modules().times_ns(in_use(admin)),
             processes: processes(admin),
