@@ -17,6 +17,7 @@ mod draining;
 mod etags;
 mod hosts;
 mod keep_alive;
+mod limits;
 mod listings;
 mod methods;
 mod overload;
@@ -133,6 +134,12 @@ for_each_architecture! {
             an_unread_request_body_makes_it_the_last_answer,
             a_stopping_server_finishes_it,
             http_1_0_is_told_that_it_was_cut_short,
+        ],
+        limits: [
+            so_many_connections_of_a_client_are_answered_at_a_path,
+            so_many_connections_of_all_clients_are_answered_at_a_path,
+            a_client_asks_so_often_for_a_path,
+            a_connection_has_the_pace_of_the_path_that_it_asks_for,
         ],
         refusals: [
             a_refusal_never_ends_the_next_connection,

@@ -291,6 +291,11 @@ fn at_once<P: Port>(
                 let _ = net::acknowledge(port.socket());
                 connection.acknowledged();
             }
+            // One of another kind than TCP has no pace.
+            SocketNeed::Pace(bytes_per_s) => {
+                let _ = net::set_pacing(port.socket(), bytes_per_s);
+                connection.paced(bytes_per_s);
+            }
         }
         debug_assert!(has_ended(connection, |needs| needs.socket == Some(need)));
         return Next::Round;

@@ -1,6 +1,9 @@
 //! Who clients are taken to be, and what each may take.
 
+use std::sync::Arc;
+
 use flyball_http::{Name, Network, Remote, Request, forwarded};
+use flyball_site::Limit;
 pub use flyball_sys::clients::Seat;
 use flyball_sys::clients::{Client, Holders, Rates};
 
@@ -66,29 +69,44 @@ impl ClientAddress {
     }
 }
 
-/// The limits of each client; those that are not set cost nothing.
-#[derive(Debug, Default)]
+/// What clients take, and what they may take of the server. What is not counted is not limited, and
+/// costs nothing.
+#[derive(Clone, Debug, Default)]
 pub struct ClientLimits {
-    connections: Option<Holders>,
-    requests: Option<Rates>,
+    /// What each may take of the server.
+    pub of_server: Limit,
+    /// The connections that are counted.
+    pub connections: Option<Arc<Holders>>,
+    /// The requests that are counted.
+    pub requests: Option<Arc<Rates>>,
 }
 
 impl ClientLimits {
-    /// Those that are counted there.
-    pub fn new(connections: Option<Holders>, requests: Option<Rates>) -> ClientLimits {
-        ClientLimits { connections, requests }
+    /// A connection from this client came to the process whose first block is `owner`.
+    pub fn sit_down(&self, client: Remote, owner: usize) -> Seat {
+        self.enter(&self.of_server, client, owner)
     }
 
-    /// A connection from this client came to the process whose first block is `owner`. Without an
-    /// address it stands for many, and is not limited.
-    pub fn sit_down(&self, client: Remote, owner: usize) -> Seat {
-        let (Some(holders), Some(address)) = (&self.connections, client.ip()) else {
+    /// The same as a limit sees it. A client without an address stands for many, and is not
+    /// limited.
+    pub(crate) fn enter(&self, limit: &Limit, client: Remote, owner: usize) -> Seat {
+        let (Some(holders), Some(most), Some(address)) =
+            (&self.connections, limit.connections_per_address, client.ip())
+        else {
             return Seat::Free;
         };
-        holders.enter(Client::of(Some(address)), owner)
+        holders.enter((limit.number, Client::of(Some(address))), most, owner)
     }
 
-    /// The connection is over.
+    /// A connection came that a limit counts with those of all clients.
+    pub(crate) fn enter_among_all(&self, limit: &Limit, owner: usize) -> Seat {
+        let (Some(holders), Some(most)) = (&self.connections, limit.connections) else {
+            return Seat::Free;
+        };
+        holders.enter((limit.number, Client::of(None)), most, owner)
+    }
+
+    /// The connection is over, or not answered there any more.
     pub fn get_up(&self, seat: Seat) {
         if let (Some(holders), Seat::Counted(place)) = (&self.connections, seat) {
             holders.leave(place);
@@ -102,12 +120,17 @@ impl ClientLimits {
         }
     }
 
-    /// A request from this client; without an address it is not limited.
+    /// A request from this client, as a limit sees it; without an address it is not limited.
     ///
     /// # Errors
     /// The seconds after which it may be asked again.
-    pub fn ask(&self, client: Remote, now_ms: u64) -> Result<(), u64> {
-        let (Some(rates), Some(address)) = (&self.requests, client.ip()) else { return Ok(()) };
-        rates.take(Client::of(Some(address)), now_ms).map_err(|wait_ms| wait_ms.div_ceil(1_000))
+    pub fn ask(&self, limit: &Limit, client: Remote, now_ms: u64) -> Result<(), u64> {
+        let (Some(rates), Some(rate), Some(address)) =
+            (&self.requests, &limit.requests, client.ip())
+        else {
+            return Ok(());
+        };
+        let asked = rates.take((limit.number, Client::of(Some(address))), rate, now_ms);
+        asked.map_err(|wait_ms| wait_ms.div_ceil(1_000))
     }
 }

@@ -1,6 +1,7 @@
 //! One connection as every architecture drives it: the machine, its buffers while it has any, and
 //! its request body's taker. Nothing here waits, and nothing here touches a socket.
 
+mod allowance;
 mod apart;
 mod exchange;
 mod heard;
@@ -16,13 +17,14 @@ use flyball_http::h1::state::State;
 use flyball_http::h1::{Conn, Wants};
 use flyball_http::out::Front;
 use flyball_http::proxy_protocol::{self, ProxyError};
-use flyball_http::{CloseReason, Refusal, Remote, Request, Scheme};
-use flyball_observe::counters::{Counter, Tally};
+use flyball_http::{CloseReason, Remote, Scheme};
+use flyball_observe::counters::Counter;
 use flyball_observe::histogram::Timing;
 use flyball_observe::standing::Standing;
 use flyball_observe::trace::{Trace, Wait};
-use flyball_site::{Ask, Lookup, OpenFile, Out, Plan, Service};
+use flyball_site::{Ask, Lookup, OpenFile, Out, Plan};
 
+use self::allowance::Allowance;
 use self::exchange::traced;
 use self::link::Link;
 use self::responder::begin_to_respond;
@@ -45,8 +47,8 @@ pub use self::secure::{FileBody, Unsealed};
 pub struct Connection {
     conn: Conn,
     origin: Origin,
-    /// How the limits of its client see the connection.
-    seat: Seat,
+    /// What it takes of what its client may have.
+    allowance: Allowance,
     /// A header of the PROXY protocol may stand before the first request.
     awaits_proxy: bool,
     /// What timelines call it.
@@ -94,7 +96,10 @@ impl Connection {
         let mut connection = Connection {
             conn: Conn::new(Arc::clone(&cx.limits), &cx.now),
             origin: Origin { client, listener: peer.listener },
-            seat: if is_proxy { Seat::Free } else { cx.account.seat(client) },
+            allowance: Allowance::new(match is_proxy {
+                true => Seat::Free,
+                false => cx.account.seat(client),
+            }),
             awaits_proxy: told_by == ClientAddress::ProxyProtocol,
             number,
             requests: 0,
@@ -237,7 +242,7 @@ impl Connection {
     }
 
     fn advance(&mut self, cx: &mut Context) -> Wants {
-        if self.seat == Seat::Refused {
+        if self.allowance.seat == Seat::Refused {
             self.turn_away(cx);
         }
         loop {
@@ -311,6 +316,7 @@ impl Connection {
         if !self.waits() {
             (needs.read, needs.write) = (wants.read, wants.write);
             self.fill_secure(needs);
+            needs.socket = self.allowance.need().filter(|_| needs.write).or(needs.socket);
         }
     }
 
@@ -358,6 +364,7 @@ impl Connection {
             }
         }
         self.trace(|trace| trace.sent(n));
+        self.leave_paths(cx);
         let is_traced = self.exchange.as_ref().is_some_and(|one| one.trace.is_answered());
         if is_traced && !self.has_output() && !is_producing {
             let Context { tracer, account, tally, .. } = cx;
@@ -502,19 +509,6 @@ impl Connection {
         }
     }
 
-    /// Its client has as many connections as it may: it is told so, whatever it asks for.
-    fn turn_away(&mut self, cx: &mut Context) {
-        self.seat = Seat::Free;
-        if self.tls.is_some() {
-            // A handshake, only to say that, is what one that does harm would have.
-            cx.tally.add(Counter::TurnedAway, 1);
-            return self.conn.abort(CloseReason::TooManyConnections);
-        }
-        let buffers = lent(&mut self.buffers, &mut self.exchange, cx);
-        self.conn.turn_away(Refusal::TooManyConnections, &mut buffers.out, &cx.now);
-        self.count_refusal(cx);
-    }
-
     /// True when an orderly end of the connection would pass for the end of a body that was cut
     /// short.
     pub fn is_cut_short(&self) -> bool {
@@ -530,7 +524,7 @@ impl Connection {
         }
         let Context { tracer, account, tally, .. } = cx;
         self.trace(|trace| trace.closed(reason, tracer, &account.traces, tally));
-        cx.account.clients.get_up(self.seat);
+        self.allowance.end(&cx.account.clients);
         cx.account.closed();
         cx.tally.closed(reason);
         if reason == CloseReason::TlsInClear {
@@ -576,9 +570,9 @@ impl Connection {
             self.conn.set_private(service.restricts(&request));
             log.expect_login(service, &request);
         }
-        let lookup = match account.clients.ask(request.client(), now.ms()) {
+        let lookup = match self.allowance.admit(&request, service, account, now) {
             Ok(()) => service.lookup(request, now),
-            Err(wait_s) => throttle(wait_s, &request, service, tally),
+            Err(exceeds) => exceeds.answer(&request, service, tally),
         };
         traced(&mut self.exchange, Trace::looked_up);
         self.conn.asked();
@@ -629,7 +623,7 @@ impl Connection {
                 *unseen = !input.is_empty();
                 if let Some(source) = header.source {
                     self.origin.client = Remote::Ip(source.ip().to_canonical());
-                    self.seat = cx.account.seat(self.origin.client);
+                    self.allowance.seat = cx.account.seat(self.origin.client);
                 }
             }
             Err(ProxyError::Absent) if !is_trusted => self.awaits_proxy = false,
@@ -778,15 +772,4 @@ fn lent<'a>(
         }
         buffers
     })
-}
-
-/// The answer to a client that asks too fast.
-fn throttle<'a>(
-    wait_s: u64,
-    request: &Request<'_>,
-    service: &'a mut Service,
-    tally: &mut Tally,
-) -> Lookup<'a> {
-    tally.add(Counter::Throttled, 1);
-    service.throttle(request, wait_s)
 }

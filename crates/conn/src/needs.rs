@@ -5,7 +5,7 @@
 //! | `again` | `Connection::go_on`; where it has just gone on, in another turn |
 //! | `over` | `Connection::end` |
 //! | `socket` | `Connection::shut`, when the write side of the socket is shut down; |
-//! |          | `Connection::acknowledged` |
+//! |          | `Connection::acknowledged`; `Connection::paced` |
 //! | `link` | `Connection::linked` with a link that is opened; `Connection::link_shut`; |
 //! |        | `Connection::link_left` |
 //! | `asks` | `Connection::take_plan`; what is done comes back by `Connection::done` |
@@ -61,6 +61,8 @@ pub enum SocketNeed {
     /// What was received is to be acknowledged now: nothing is sent that would carry that, and its
     /// client may hold its next bytes back until then (RFC 896).
     Acknowledge,
+    /// So many bytes are to be sent in a second at most, from now on; `u64::MAX` is no limit.
+    Pace(u64),
 }
 
 /// What a connection wants to be done with its link.

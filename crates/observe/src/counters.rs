@@ -108,6 +108,7 @@ counters! {
     CompressionsShed "compressions_shed" "Bodies that left plain because there was enough to do.",
     LockOperations "lock_operations" "Times that a lock of shared caches was taken.",
     Throttled "requests_throttled" "Requests answered with 429: their client asked too fast.",
+    Crowded "requests_crowded" "Requests refused: too many connections are answered at their path.",
     TurnedAway "connections_turned_away" "Connections refused: their client has too many.",
     LoginsFailed "logins_failed" "Requests whose name and password were wrong.",
     LoginsThrottled "logins_throttled" "Logins not tried: too many failed, or are being verified.",

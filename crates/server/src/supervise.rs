@@ -25,7 +25,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use children::Child;
-use flyball_arch::clients;
+use flyball_arch::clients::client_limits;
 use flyball_arch::end;
 use flyball_arch::shared_state::SharedState;
 use flyball_arch::{Architecture, registry};
@@ -136,7 +136,7 @@ impl Master {
         error_log::share()?;
         error_log::stamp();
         error_log::set_level(server.setup.settings.log.level);
-        let clients = clients::limits(&server.setup.settings)?;
+        let clients = client_limits(&server.setup.settings, None)?;
         let shared = SharedState::new(blocks_for(most))?.with_clients(clients);
         let shared = Arc::new(shared.with_names(&server.setup.settings.sites)?);
         let architecture = server.setup.architecture;

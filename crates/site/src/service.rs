@@ -27,11 +27,12 @@ use crate::entry::{Content, File, FileEntry};
 use crate::filter::FilterKind;
 use crate::held::HeldCaches;
 use crate::hosts::{Hosts, LastHost};
+use crate::limits::{self, Limit};
 use crate::mime::Types;
 use crate::modules::{Modules, Mounted};
 use crate::pages;
 use crate::plan::{Found, Job, Origin, Outcome, Plan, Served};
-use crate::routes::{self, ErrorPages, Led, Neighbours, Route, SiteRoutes, or_before};
+use crate::routes::{self, ErrorPages, Led, Neighbours, PathRules, Route, SiteRoutes, or_before};
 use crate::secrets::{Secret, Secrets};
 use crate::settings::SiteSettings;
 use crate::shared::SharedCaches;
@@ -49,6 +50,7 @@ mod earlier;
 mod error_files;
 mod file_answers;
 mod led;
+mod limited;
 mod lines;
 mod listings;
 mod modules;
@@ -122,6 +124,8 @@ pub struct Sites {
     modules: Vec<Arc<Mounted>>,
     /// Whether any of them is not for everybody.
     has_restrictions: bool,
+    /// Whether clients may take only so much of any of them.
+    has_limits: bool,
     /// How much is being compressed.
     load: Arc<Load>,
     /// The programs that are started for them, if there are any.
@@ -144,6 +148,7 @@ struct Site {
     index: Arc<[String]>,
     types: Types,
     access: Option<Access>,
+    limits: PathRules<Limit>,
     gates: Arc<Gates>,
     modules: Modules,
     policy: CodingPolicy,
@@ -192,6 +197,7 @@ impl Sites {
                 index: site.index.clone().into(),
                 types,
                 access: Access::new(&site.access, users, &mut tries)?,
+                limits: limits::rules(site),
                 gates,
                 modules: Modules::open(&site.modules, first)?,
                 policy,
@@ -206,6 +212,7 @@ impl Sites {
         let was = |number| earlier.same(number).map(|same| &same.error_pages);
         error_files::read(&mut sites, (rights, &secrets), was, &mut kept)?;
         let has_restrictions = sites.iter().any(|site| site.access.is_some());
+        let has_limits = sites.iter().any(|site| !site.limits.is_empty());
         let modules = sites.iter().flat_map(|site| site.modules.all()).cloned().collect();
         let (hosts, load) = (Hosts::new(settings), Load::new());
         let rights = rights.clone();
@@ -216,6 +223,7 @@ impl Sites {
             challenges: Challenges::default(),
             modules,
             has_restrictions,
+            has_limits,
             load,
             programs,
             spool,

@@ -8,6 +8,7 @@ use crate::access::{AccessSettings, Admission};
 use crate::backend_paths::{beneath, dotted, named};
 use crate::backend_settings::{CgiSettings, ResponderSettings};
 use crate::compress::CompressSettings;
+use crate::limits::LimitSettings;
 use crate::modules::{ModuleSettings, Takes};
 use crate::routes::{Asked, RouteSettings};
 use crate::secrets::Secret;
@@ -36,6 +37,8 @@ pub struct SiteSettings {
     pub digest_path: Option<String>,
     /// Who may come, and what for.
     pub access: AccessSettings,
+    /// What clients may take of its paths.
+    pub limits: Vec<LimitSettings>,
     /// Redirects, rewrites, fields, error pages and the like.
     pub routes: RouteSettings,
     /// Which bodies leave coded.
@@ -174,6 +177,7 @@ impl Default for SiteSettings {
             charset: "utf-8".into(),
             digest_path: None,
             access: AccessSettings::default(),
+            limits: Vec::new(),
             routes: RouteSettings::default(),
             compress: CompressSettings::default(),
             cgi: Vec::new(),

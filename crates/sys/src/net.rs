@@ -194,9 +194,14 @@ fn prepare_connections(socket: BorrowedFd<'_>, options: &ListenOptions) -> io::R
     Ok(())
 }
 
-/// Bounds the bytes that a connection sends in a second (`SO_MAX_PACING_RATE`). TCP spreads its
-/// segments over time by itself, whatever the queueing discipline of the device.
-fn set_pacing(socket: BorrowedFd<'_>, bytes_per_s: u64) -> io::Result<()> {
+/// Bounds the bytes that a connection sends in a second (`SO_MAX_PACING_RATE`); `u64::MAX` takes
+/// the bound away. TCP spreads its segments over time by itself, whatever the queueing discipline
+/// of the device.
+///
+/// # Errors
+/// When the connection has gone.
+pub fn set_pacing(socket: impl AsFd, bytes_per_s: u64) -> io::Result<()> {
+    let socket = socket.as_fd();
     let len = size_of::<u64>() as libc::socklen_t;
     // SAFETY: the value lives across the call and `len` is its size; the kernel only reads it.
     let done = unsafe {

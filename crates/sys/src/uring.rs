@@ -108,6 +108,8 @@ pub struct Ring {
     spare_pieces: Vec<Vec<u8>>,
     #[expect(clippy::vec_box, reason = "it is used where it is, and must not move")]
     spare_outgoing: Vec<Box<Outgoing>>,
+    /// The paces that sockets were given, where the kernel reads them.
+    paces: Vec<&'static u64>,
 }
 
 impl Ring {
@@ -184,6 +186,7 @@ impl Ring {
             spare_buffers: Vec::new(),
             spare_pieces: Vec::new(),
             spare_outgoing: Vec::new(),
+            paces: Vec::new(),
         })
     }
 

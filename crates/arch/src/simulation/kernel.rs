@@ -213,6 +213,11 @@ pub(crate) mod net {
         told.map_or_else(|| flyball_sys::net::acknowledge(socket), Ok)
     }
 
+    pub(crate) fn set_pacing(socket: impl AsFd, bytes_per_s: u64) -> io::Result<()> {
+        let set = on_line(&socket, |world, _| world.called());
+        set.map_or_else(|| flyball_sys::net::set_pacing(socket, bytes_per_s), Ok)
+    }
+
     pub(crate) fn set_nonblocking(socket: impl AsFd, on: bool) -> io::Result<()> {
         let set = on_line(&socket, |world, at| world.lines[at].blocks = !on);
         set.map_or_else(|| flyball_sys::net::set_nonblocking(socket, on), Ok)

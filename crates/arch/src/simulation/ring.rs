@@ -386,6 +386,10 @@ impl Ring {
         drop(super::kernel::net::acknowledge(&*socket.near));
     }
 
+    pub(crate) fn set_pacing(&mut self, socket: &Socket, bytes_per_s: u64) {
+        drop(super::kernel::net::set_pacing(&*socket.near, bytes_per_s));
+    }
+
     pub(crate) fn stop(&mut self, token: u64) {
         self.stop_receiving(token);
         self.stop_waiting_for_room(token);

@@ -238,6 +238,7 @@ impl Connection {
             self.unlink(&*responder);
             self.unseen = self.buffers.as_ref().is_some_and(|buffers| !buffers.input.is_empty());
             cx.buffers.end_exchange(&mut self.exchange);
+            self.leave_paths(cx);
         }
     }
 }

@@ -11,7 +11,7 @@ use flyball_conn::{
 use flyball_http::{CloseReason, Network, Remote};
 use flyball_observe::counters::{Counter, Owner};
 use flyball_observe::histogram::Timing;
-use flyball_site::Out;
+use flyball_site::{Limit, Out};
 use flyball_sys::clients::Holders;
 use flyball_tls::{Bundle, Config};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
@@ -133,6 +133,7 @@ impl Pair {
                 match need {
                     SocketNeed::Shut => connection.shut(cx),
                     SocketNeed::Acknowledge => connection.acknowledged(),
+                    SocketNeed::Pace(bytes_per_s) => connection.paced(bytes_per_s),
                 }
                 self.acknowledged += usize::from(need == SocketNeed::Acknowledge);
                 assert_ne!(needs(connection).socket, Some(need));
@@ -536,8 +537,11 @@ fn what_a_proxy_says_in_front_of_it_begins_no_handshake() {
 #[test]
 fn a_client_with_too_many_connections_is_let_go_without_a_handshake() {
     let mut pair = Pair::new(&TLS13);
-    let most = Holders::new(1, 1).unwrap();
-    pair.cx.account.clients = Arc::new(ClientLimits::new(Some(most), None));
+    pair.cx.account.clients = Arc::new(ClientLimits {
+        of_server: Limit { connections_per_address: Some(1), ..Limit::default() },
+        connections: Some(Arc::new(Holders::new(1).unwrap())),
+        requests: None,
+    });
     let first = accepted_from(peer(&pair.config), &mut pair.cx);
     let mut second = accepted_from(peer(&pair.config), &mut pair.cx);
     assert!(needs(&first).reads_only());

@@ -69,12 +69,18 @@ const DIRECTIVES: &[(&[&str], &str)] = &[
     (&["client-header-timeout"], "it is `timeout.head`"),
     (&["keepalive-timeout"], "it is `timeout.idle`"),
     (&["send-timeout"], "it is `timeout.send`"),
-    (&["limit-conn"], "connections by client are `limit.connections-per-address`"),
+    (
+        &["limit-conn"],
+        "connections by client are `limit.connections-per-address`, for paths [[site.limit]]",
+    ),
     (
         &["limit-req", "ratelimit"],
-        "requests a second by client are `limit.requests-per-address`, `limit.requests-burst`",
+        "requests a second by client are `limit.requests-per-address`, for paths [[site.limit]]",
     ),
-    (&["limit-rate"], "the rate of answers on a connection is `limit.bandwidth`"),
+    (
+        &["limit-rate"],
+        "the rate of answers on a connection is `limit.bandwidth`, for paths [[site.limit]]",
+    ),
     (&["worker-processes"], "it is `workers`"),
     (&["worker-connections", "maxrequestworkers"], "it is `connections.max`"),
     (&["tcp-nodelay"], "it is `send.no-delay`"),

@@ -36,6 +36,7 @@ mod mechanisms;
 mod modules;
 mod moved;
 mod origins;
+mod path_limits;
 mod pools;
 mod raw;
 mod requests;

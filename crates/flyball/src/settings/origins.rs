@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use flyball_site::{SiteSettings, access, routes};
+use flyball_site::{SiteSettings, access, limits, routes};
 
 use super::error::{Origin, SettingError};
 use super::raw::Raw;
@@ -49,7 +49,8 @@ pub(super) fn faults<'a>(
 ) -> impl Iterator<Item = SettingError> + use<'a> {
     let of = |(key, at)| tables.iter().filter(move |(table, ..)| *table == key).nth(at);
     let faults = routes::faults(&settings.routes).into_iter();
-    faults.chain(access::faults(&settings.access)).map(move |fault| {
+    let faults = faults.chain(access::faults(&settings.access));
+    faults.chain(limits::faults(&settings.limits)).map(move |fault| {
         let table = fault.table.and_then(of);
         let (above, origins) = match table {
             Some((_, table, origins)) => (table, origins),

@@ -25,13 +25,13 @@ const WINDOW_MS_MAX: u64 = 3_600_000;
 /// Highest minimum data rate, in bytes per second.
 const RATE_MAX: u64 = 1 << 30;
 /// Most connections of one client: beyond what a port can tell apart.
-const CLIENT_CONNECTIONS_MAX: u64 = 65_535;
+pub(super) const CLIENT_CONNECTIONS_MAX: u64 = 65_535;
 /// Most requests of one client in a second: beyond what a server answers.
-const CLIENT_REQUESTS_MAX: u64 = 1_000_000;
+pub(super) const CLIENT_REQUESTS_MAX: u64 = 1_000_000;
 /// Least pace: a segment of 64 KiB, which loopback has, takes its minute.
-const BANDWIDTH_LEAST: u64 = 1024;
+pub(super) const BANDWIDTH_LEAST: u64 = 1024;
 /// Greatest pace.
-const BANDWIDTH_MAX: u64 = 1 << 40;
+pub(super) const BANDWIDTH_MAX: u64 = 1 << 40;
 /// Most entries of a cache.
 const ENTRIES_MAX: u64 = 1 << 24;
 /// Largest content cache.

@@ -5,7 +5,7 @@ use flyball_site::{SiteSettings, Symlinks};
 use super::kind::Kind;
 use super::table::{Setting, Table, Task, Word, count, join};
 use super::text::{is_file_name, is_host, is_token, is_url_path};
-use super::{access, backends, compress, modules, responders, routes, tls};
+use super::{access, backends, compress, modules, path_limits, responders, routes, tls};
 
 /// Every setting of a site, in the order of the documentation.
 pub static SITE_SETTINGS: &[Setting<SiteSettings>] = &join::<_, { count(GROUPS) }>(GROUPS);
@@ -17,6 +17,7 @@ const TABLES: &[&[Table<SiteSettings>]] = &[
     tls::TABLES,
     routes::TABLES,
     access::TABLES,
+    path_limits::TABLES,
     backends::TABLES,
     responders::TABLES,
     modules::TABLES,

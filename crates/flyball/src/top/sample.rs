@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 pub(super) const CACHES: [&str; 4] = ["path", "head", "content", "descriptor"];
 
 /// What is counted of refusals, and how it is called here.
-pub(super) const REFUSED: [(&str, &str); 4] = [
+pub(super) const REFUSED: [(&str, &str); 5] = [
     ("connections_turned_away", "turned away"),
     ("requests_throttled", "throttled"),
+    ("requests_crowded", "crowded"),
     ("logins_failed", "wrong logins"),
     ("requests_denied", "denied"),
 ];

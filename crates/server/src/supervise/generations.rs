@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use flyball_arch::clients;
+use flyball_arch::clients::client_limits;
 use flyball_arch::end::End;
 use flyball_arch::settings::Settings;
 use flyball_arch::shared_state::SharedState;
@@ -201,19 +201,12 @@ impl Master {
         Err(format!("{why}{back}"))
     }
 
-    /// The shared state of a generation with these settings: the same, for its sites, beside what
-    /// its clients use if they have other limits.
+    /// The shared state of a generation with these settings: the same, for its sites and with
+    /// their limits.
     fn state_for(&self, next: &Settings) -> Result<Arc<SharedState>, String> {
-        let limits = |settings: &Settings| {
-            let clients = &settings.clients;
-            let connections = clients.connections_per_address;
-            (connections, clients.requests_per_address, clients.requests_burst)
-        };
-        let clients = match limits(next) == limits(&self.server.setup.settings) {
-            true => Arc::clone(self.shared.clients()),
-            false => clients::limits(next).map(Arc::new).map_err(|error| error.to_string())?,
-        };
-        Ok(Arc::new(self.shared.beside(clients, &next.sites)))
+        let clients = client_limits(next, Some(self.shared.clients()));
+        let clients = clients.map_err(|error| error.to_string())?;
+        Ok(Arc::new(self.shared.beside(Arc::new(clients), &next.sites)))
     }
 
     pub(super) fn prepare_and_begin(&mut self) -> Result<(), String> {

@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flyball_sys::clients::{Client, Rates};
+use flyball_sys::clients::{Client, Rate, Rates};
 
 use super::settings::AuthSettings;
 
@@ -27,9 +27,9 @@ const SHARES: u64 = 60_000_000;
 pub(crate) struct Tries {
     file: Option<PathBuf>,
     /// In shares.
-    failures: Rates,
+    failures: (Rates, Rate),
     /// Users, each with a client from which it has logged in lately.
-    places: Rates,
+    places: (Rates, Rate),
     names: RandomState,
 }
 
@@ -59,8 +59,8 @@ impl Tries {
         }
         let tries = Arc::new(Tries {
             file: settings.file.clone(),
-            failures: Rates::new(FAILURES_KNOWN_MAX, SHARES as f64 / 60.0, SHARES)?,
-            places: Rates::new(FAILURES_KNOWN_MAX, 1.0 / KNOWN_S as f64, 1)?,
+            failures: (Rates::new(FAILURES_KNOWN_MAX)?, Rate::new(SHARES as f64 / 60.0, SHARES)),
+            places: (Rates::new(FAILURES_KNOWN_MAX)?, Rate::new(1.0 / KNOWN_S as f64, 1)),
             names: RandomState::new(),
         });
         known.push(Arc::clone(&tries));
@@ -82,10 +82,12 @@ impl Tries {
     ) -> Result<Try, u64> {
         let name = self.names.hash_one(user);
         let shares = SHARES / most.max(1);
-        self.failures.take_many(client, shares, now_ms)?;
-        let is_known = self.places.knows((name, client), now_ms);
-        if !is_known && let Err(wait_ms) = self.failures.take_many(name, shares, now_ms) {
-            self.failures.give_back(client, shares, now_ms);
+        let (failures, rate) = &self.failures;
+        failures.take_many(client, shares, rate, now_ms)?;
+        let (places, lately) = &self.places;
+        let is_known = places.knows((name, client), lately, now_ms);
+        if !is_known && let Err(wait_ms) = failures.take_many(name, shares, rate, now_ms) {
+            failures.give_back(client, shares, rate, now_ms);
             return Err(wait_ms);
         }
         Ok(Try { client, name, shares, is_known })
@@ -94,10 +96,11 @@ impl Tries {
     /// It has succeeded.
     pub(super) fn succeeded(&self, tried: Try, now_ms: u64) {
         let Try { client, name, shares, is_known } = tried;
-        self.failures.give_back(client, shares, now_ms);
+        let ((failures, rate), (places, lately)) = (&self.failures, &self.places);
+        failures.give_back(client, shares, rate, now_ms);
         if !is_known {
-            self.failures.give_back(name, shares, now_ms);
+            failures.give_back(name, shares, rate, now_ms);
         }
-        self.places.fill((name, client), now_ms);
+        places.fill((name, client), lately, now_ms);
     }
 }

@@ -41,6 +41,16 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// This key of a table is wrong.
+    pub(crate) fn of_table(
+        table: &'static str,
+        at: usize,
+        key: &'static str,
+        why: String,
+    ) -> Fault {
+        Fault { table: Some((table, at)), key, entry: None, why, other: None }
+    }
+
     /// What is wrong with the paths that a table is for: those beneath a path, or those that fit a
     /// pattern.
     pub(crate) fn of_paths(
@@ -54,7 +64,7 @@ impl Fault {
             (Some(_), None) => return None,
             (None, Some(pattern)) => ("match", Pattern::parse(pattern).err()?),
         };
-        Some(fault(table, at, key, why))
+        Some(Fault::of_table(table, at, key, why))
     }
 }
 
@@ -98,13 +108,9 @@ pub fn faults(routes: &RouteSettings) -> Vec<Fault> {
     faults
 }
 
-fn fault(table: &'static str, at: usize, key: &'static str, why: String) -> Fault {
-    Fault { table: Some((table, at)), key, entry: None, why, other: None }
-}
-
 /// A table says what another one says already.
 fn repeated(table: &'static str, at: usize, key: &'static str, why: String, other: usize) -> Fault {
-    Fault { other: Some((table, other)), ..fault(table, at, key, why) }
+    Fault { other: Some((table, other)), ..Fault::of_table(table, at, key, why) }
 }
 
 /// Patterns, targets, and patterns that come twice, however they are spelled.
@@ -113,12 +119,12 @@ fn rules(table: &'static str, rules: Vec<(&str, &str)>, faults: &mut Vec<Fault>)
     for (at, (from, to)) in rules.into_iter().enumerate() {
         let same = match Pattern::parse(from) {
             Err(why) => {
-                faults.push(fault(table, at, "from", why));
+                faults.push(Fault::of_table(table, at, "from", why));
                 continue;
             }
             Ok(pattern) => {
                 if let Err(why) = Target::parse(to, pattern.groups()) {
-                    faults.push(fault(table, at, "to", why));
+                    faults.push(Fault::of_table(table, at, "to", why));
                 }
                 match pattern {
                     Pattern::Exact(path) => ("exact", path),
@@ -155,7 +161,7 @@ fn returns(routes: &RouteSettings, faults: &mut Vec<Fault>) {
 fn types(routes: &RouteSettings, faults: &mut Vec<Fault>) {
     for (at, rule) in routes.types.iter().enumerate() {
         if let Err(why) = Pattern::parse(&rule.path) {
-            faults.push(fault("type", at, "path", why));
+            faults.push(Fault::of_table("type", at, "path", why));
         }
         let before = &routes.types[..at];
         if let Some(first) = before.iter().position(|one| one.path == rule.path) {
@@ -164,7 +170,7 @@ fn types(routes: &RouteSettings, faults: &mut Vec<Fault>) {
         }
         if at == TYPES_MAX {
             let why = format!("too many: at most {TYPES_MAX} types by path");
-            faults.push(fault("type", at, "path", why));
+            faults.push(Fault::of_table("type", at, "path", why));
             return;
         }
     }
@@ -173,13 +179,13 @@ fn types(routes: &RouteSettings, faults: &mut Vec<Fault>) {
 fn headers(routes: &RouteSettings, faults: &mut Vec<Fault>) {
     for (at, rule) in routes.headers.iter().enumerate() {
         if let Err(why) = Pattern::parse(&rule.path) {
-            faults.push(fault("header", at, "path", why));
+            faults.push(Fault::of_table("header", at, "path", why));
         }
         let wrong = rule.remove.iter().find_map(|name| removal_fault(name));
-        faults.extend(wrong.map(|why| fault("header", at, "remove", why)));
+        faults.extend(wrong.map(|why| Fault::of_table("header", at, "remove", why)));
         if rule.set.is_empty() && rule.add.is_empty() && rule.remove.is_empty() {
             let why = "says nothing: a header needs set, add or remove".to_owned();
-            faults.push(fault("header", at, "path", why));
+            faults.push(Fault::of_table("header", at, "path", why));
         }
     }
 }
@@ -195,7 +201,7 @@ fn amount(routes: &RouteSettings, faults: &mut Vec<Fault>) {
                 "too much: the fields of all rules have at most {FIELDS_BYTES_MAX} bytes, and \
                  there are at most {RULES_MAX} rules"
             );
-            faults.push(fault("header", at, "path", why));
+            faults.push(Fault::of_table("header", at, "path", why));
             return;
         }
     }
@@ -209,7 +215,7 @@ fn aliases(routes: &RouteSettings, faults: &mut Vec<Fault>) {
         }
         if at == ALIASES_MAX {
             let why = format!("too many: at most {ALIASES_MAX} aliases");
-            faults.push(fault("alias", at, "path", why));
+            faults.push(Fault::of_table("alias", at, "path", why));
             return;
         }
     }
@@ -253,7 +259,7 @@ fn redirect_circles(rules: &[RedirectSettings], faults: &mut Vec<Fault>) {
             path = next;
             if rounds > ROUNDS_MAX {
                 let why = format!("leads round in a circle: {} would have no end", rule.from);
-                faults.push(fault("redirect", at, "to", why));
+                faults.push(Fault::of_table("redirect", at, "to", why));
                 break;
             }
         }
@@ -283,7 +289,7 @@ fn rewrite_circles(routes: &RouteSettings, faults: &mut Vec<Fault>) {
                  no end",
                 rule.from
             );
-            faults.push(fault("rewrite", at, "to", why));
+            faults.push(Fault::of_table("rewrite", at, "to", why));
         }
     }
 }

@@ -1,49 +1,21 @@
 //! Paths that are answered with a status whatever is there.
 
-use std::sync::Arc;
-
 use flyball_http::Status;
 
-use super::paths::{Prefix, readings, relative_of_url};
-use super::pattern::Pattern;
+use super::path_rules::PathRules;
 use super::settings::ReturnSettings;
 
 /// The returns of a site, in their order.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Returns(Arc<[(Paths, Status)]>);
-
-#[derive(Clone, Debug)]
-enum Paths {
-    Beneath(Prefix),
-    Fitting(Pattern),
-}
+pub(crate) type Returns = PathRules<Status>;
 
 impl Returns {
     /// The returns of these settings; those that are wrong are left out.
     pub(crate) fn new(settings: &[ReturnSettings]) -> Returns {
-        let rule = |rule: &ReturnSettings| {
-            let paths = match (&rule.path, &rule.pattern) {
-                (Some(path), _) => Paths::Beneath(Prefix::of(path)),
-                (None, pattern) => Paths::Fitting(Pattern::parse(pattern.as_deref()?).ok()?),
-            };
+        let rules = settings.iter().filter_map(|rule| {
             let status = Status::ALL.iter().find(|known| known.code() == rule.status)?;
-            Some((paths, *status))
-        };
-        Returns(settings.iter().filter_map(rule).collect())
-    }
-
-    /// Whether there are none, so that no URL has to be made for them.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The status of a canonical URL: that of the first rule that it fits.
-    pub(crate) fn of(&self, url: &[u8]) -> Option<Status> {
-        let fits = |paths: &Paths| match paths {
-            Paths::Beneath(prefix) => readings(url).any(|url| prefix.covers(relative_of_url(&url))),
-            Paths::Fitting(pattern) => pattern.fits_somehow(url),
-        };
-        self.0.iter().find(|(paths, _)| fits(paths)).map(|(_, status)| *status)
+            Some(((rule.path.as_deref(), rule.pattern.as_deref()), *status))
+        });
+        PathRules::of_paths(rules)
     }
 }
 

@@ -53,11 +53,15 @@ impl Service {
         Lookup::Answer(Answer { status, fields: (&self.fields).into(), body })
     }
 
-    /// The answer to a client that asks too fast, and may ask again after so many seconds.
-    pub fn throttle(&mut self, request: &Request<'_>, wait_s: u64) -> Lookup<'_> {
+    /// The answer to a client that may take no more now, and may ask again after so many seconds.
+    pub fn throttle(
+        &mut self,
+        request: &Request<'_>,
+        (status, wait_s): (Status, u64),
+    ) -> Lookup<'_> {
         self.fields.clear();
         self.fields.add_shown(Name::RetryAfter, wait_s);
-        self.refuse_with(request, Status::TOO_MANY_REQUESTS)
+        self.refuse_with(request, status)
     }
 
     /// The answer to a request that may not be answered.

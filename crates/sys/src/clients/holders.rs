@@ -3,11 +3,10 @@
 //! A word counts what one process holds for one client; what a client holds is the sum over the
 //! words of its set that bear its tag. A process that dies is taken out by whoever reaps it.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use super::Client;
 use crate::shared::SharedCounters;
 
 /// Words in which a client may be, one for each process that has it: eight cache lines.
@@ -28,7 +27,6 @@ pub struct Holders {
     words: SharedCounters,
     sets: usize,
     hasher: RandomState,
-    most: u64,
 }
 
 /// A connection as its client's limit sees it.
@@ -43,20 +41,20 @@ pub enum Seat {
 }
 
 impl Holders {
-    /// Nobody yet, and room for about so many clients at a time, who may hold `most` connections
-    /// each. To be made before the first fork.
+    /// Nobody yet, and room for about so many clients at a time. To be made before the first fork.
     ///
     /// # Errors
     /// When memory is out.
-    pub fn new(clients: usize, most: u64) -> io::Result<Holders> {
+    pub fn new(clients: usize) -> io::Result<Holders> {
         let sets = clients.div_ceil(WAYS).max(1);
         let words = SharedCounters::new(sets * WAYS)?;
-        Ok(Holders { words, sets, hasher: RandomState::new(), most: most.clamp(1, COUNT_MASK) })
+        Ok(Holders { words, sets, hasher: RandomState::new() })
     }
 
-    /// A connection of this client came to process `owner`, below 2^20. Never blocks. Of several
-    /// that come at the same time fewer may be let in than there is room for, never more.
-    pub fn enter(&self, client: Client, owner: usize) -> Seat {
+    /// A connection of this client, which may hold `most`, came to process `owner`, below 2^20.
+    /// Never blocks. Of several that come at the same time fewer may be let in than there is room
+    /// for, never more.
+    pub fn enter(&self, client: impl Hash, most: u64, owner: usize) -> Seat {
         let hash = self.hasher.hash_one(client);
         let first = (hash >> 32) as usize % self.sets * WAYS;
         let set = &self.words.all()[first..first + WAYS];
@@ -66,7 +64,7 @@ impl Holders {
         let words = set.iter().map(|word| word.load(SeqCst));
         let held: u64 = words.filter(|word| same(*word)).map(|word| word & COUNT_MASK).sum();
         let place = (first + at) as u32;
-        if held > self.most {
+        if held > most.clamp(1, COUNT_MASK) {
             self.leave(place);
             return Seat::Refused;
         }
@@ -143,8 +141,8 @@ mod tests {
     use super::*;
     use crate::process::{Forked, exit_now, fork, wait_for};
 
-    const ONE: Client = Client::V4(1);
-    const TWO: Client = Client::V6(2);
+    const ONE: u32 = 1;
+    const TWO: u32 = 2;
 
     fn counted(entered: Seat) -> u32 {
         match entered {
@@ -155,48 +153,48 @@ mod tests {
 
     #[test]
     fn a_client_holds_as_many_as_it_may_over_all_processes() {
-        let holders = Holders::new(1_024, 3).unwrap();
-        let first = counted(holders.enter(ONE, 7));
-        counted(holders.enter(ONE, 7));
-        counted(holders.enter(ONE, 8));
-        assert_eq!(holders.enter(ONE, 7), Seat::Refused);
-        assert_eq!(holders.enter(ONE, 9), Seat::Refused);
-        counted(holders.enter(TWO, 7));
+        let holders = Holders::new(1_024).unwrap();
+        let first = counted(holders.enter(ONE, 3, 7));
+        counted(holders.enter(ONE, 3, 7));
+        counted(holders.enter(ONE, 3, 8));
+        assert_eq!(holders.enter(ONE, 3, 7), Seat::Refused);
+        assert_eq!(holders.enter(ONE, 3, 9), Seat::Refused);
+        counted(holders.enter(TWO, 3, 7));
         holders.leave(first);
-        counted(holders.enter(ONE, 9));
-        assert_eq!(holders.enter(ONE, 9), Seat::Refused);
+        counted(holders.enter(ONE, 3, 9));
+        assert_eq!(holders.enter(ONE, 3, 9), Seat::Refused);
         assert_eq!(holders.held(), 4);
     }
 
     #[test]
     fn what_a_dead_process_held_is_free() {
-        let holders = Holders::new(64, 4).unwrap();
-        counted(holders.enter(ONE, 0));
+        let holders = Holders::new(64).unwrap();
+        counted(holders.enter(ONE, 4, 0));
         match fork().unwrap() {
             Forked::Child => {
                 for _ in 0..3 {
-                    counted(holders.enter(ONE, 5));
+                    counted(holders.enter(ONE, 4, 5));
                 }
-                exit_now(i32::from(holders.enter(ONE, 5) != Seat::Refused));
+                exit_now(i32::from(holders.enter(ONE, 4, 5) != Seat::Refused));
             }
             Forked::Parent(child) => assert_eq!(wait_for(child).unwrap(), 0),
         }
-        assert_eq!(holders.enter(ONE, 0), Seat::Refused);
+        assert_eq!(holders.enter(ONE, 4, 0), Seat::Refused);
         holders.release(5);
         assert_eq!(holders.held(), 1);
-        counted(holders.enter(ONE, 0));
+        counted(holders.enter(ONE, 4, 0));
     }
 
     #[test]
     fn nobody_is_lost_and_nobody_gets_more_among_threads() {
-        let holders = Holders::new(256, 5).unwrap();
+        let holders = Holders::new(256).unwrap();
         let most = std::sync::atomic::AtomicU64::new(0);
         std::thread::scope(|scope| {
             for owner in 0..4 {
                 let (holders, most) = (&holders, &most);
                 scope.spawn(move || {
                     for _ in 0..3_000 {
-                        let Seat::Counted(place) = holders.enter(ONE, owner) else { continue };
+                        let Seat::Counted(place) = holders.enter(ONE, 5, owner) else { continue };
                         let inside = most.fetch_add(1, SeqCst) + 1;
                         assert!(inside <= 5, "{inside}");
                         most.fetch_sub(1, SeqCst);
@@ -210,13 +208,12 @@ mod tests {
 
     #[test]
     fn those_for_whom_there_is_no_room_are_let_in_uncounted() {
-        let holders = Holders::new(1, 1).unwrap();
-        let entered: Vec<Seat> =
-            (0..100).map(|client| holders.enter(Client::V4(client), 0)).collect();
+        let holders = Holders::new(1).unwrap();
+        let entered: Vec<Seat> = (0..100_u32).map(|client| holders.enter(client, 1, 0)).collect();
         let uncounted = entered.iter().filter(|entered| **entered == Seat::Free).count();
         assert_eq!((holders.held(), uncounted), (64, 36));
         holders.release(0);
         assert_eq!(holders.held(), 0);
-        counted(holders.enter(ONE, 0));
+        counted(holders.enter(ONE, 1, 0));
     }
 }

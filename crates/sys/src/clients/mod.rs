@@ -9,7 +9,7 @@ mod holders;
 mod rates;
 
 pub use holders::{Holders, Seat};
-pub use rates::Rates;
+pub use rates::{Rate, Rates};
 
 use std::net::IpAddr;
 

@@ -30,8 +30,22 @@ pub struct Rates {
     words: SharedCounters,
     sets: usize,
     hasher: RandomState,
+}
+
+/// How fast a client may go. Buckets of one table may have different rates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
     interval_us: u64,
     window_us: u64,
+}
+
+impl Rate {
+    /// So many uses in a second, and `burst` at once.
+    pub fn new(per_s: f64, burst: u64) -> Rate {
+        let interval_us = (1e6 / per_s).clamp(1.0, WINDOW_US_MAX as f64) as u64;
+        let window_us = interval_us.saturating_mul(burst.max(1)).min(WINDOW_US_MAX);
+        Rate { interval_us, window_us }
+    }
 }
 
 /// Where a client's bucket is, or may be made.
@@ -43,40 +57,44 @@ struct Place<'a> {
 }
 
 impl Rates {
-    /// Buckets for about so many clients at a time, each of which may use `per_s` in a second and
-    /// `burst` at once. To be made before the first fork.
+    /// Buckets for about so many clients at a time. To be made before the first fork.
     ///
     /// # Errors
     /// When memory is out.
-    pub fn new(clients: usize, per_s: f64, burst: u64) -> io::Result<Rates> {
+    pub fn new(clients: usize) -> io::Result<Rates> {
         let sets = clients.div_ceil(WAYS).max(1);
-        let interval_us = (1e6 / per_s).clamp(1.0, WINDOW_US_MAX as f64) as u64;
-        let window_us = interval_us.saturating_mul(burst.max(1)).min(WINDOW_US_MAX);
         let words = SharedCounters::new(sets * WAYS)?;
-        Ok(Rates { words, sets, hasher: RandomState::new(), interval_us, window_us })
+        Ok(Rates { words, sets, hasher: RandomState::new() })
     }
 
-    /// One use by this client, at a time in monotonic milliseconds. Never blocks. When the table is
-    /// full, the client that is nearest to having used nothing makes room.
+    /// One use by this client, which has this rate always, at a time in monotonic milliseconds.
+    /// Never blocks. When the table is full, the client that is nearest to having used nothing
+    /// makes room.
     ///
     /// # Errors
     /// The milliseconds after which it may be tried again, when the client has used up what it may.
-    pub fn take(&self, client: impl Hash, now_ms: u64) -> Result<(), u64> {
-        self.take_many(client, 1, now_ms)
+    pub fn take(&self, client: impl Hash, rate: &Rate, now_ms: u64) -> Result<(), u64> {
+        self.take_many(client, 1, rate, now_ms)
     }
 
     /// So many uses at once, or none.
     ///
     /// # Errors
     /// As [`Rates::take`].
-    pub fn take_many(&self, client: impl Hash, uses: u64, now_ms: u64) -> Result<(), u64> {
-        let many_us = self.interval_us.saturating_mul(uses);
+    pub fn take_many(
+        &self,
+        client: impl Hash,
+        uses: u64,
+        rate: &Rate,
+        now_ms: u64,
+    ) -> Result<(), u64> {
+        let many_us = rate.interval_us.saturating_mul(uses);
         let (now_us, hash) = (now_ms.wrapping_mul(1_000), self.hasher.hash_one(client));
         for _ in 0..ATTEMPTS_MAX {
-            let place = self.place(hash, now_us);
+            let place = self.place(hash, rate, now_us);
             let ahead_us = place.ahead_us.saturating_add(many_us);
-            if ahead_us > self.window_us {
-                return Err((ahead_us - self.window_us).div_ceil(1_000));
+            if ahead_us > rate.window_us {
+                return Err((ahead_us - rate.window_us).div_ceil(1_000));
             }
             let new = packed(tag_of(hash), now_us.wrapping_add(ahead_us));
             if place.word.compare_exchange(place.seen, new, Relaxed, Relaxed).is_ok() {
@@ -87,11 +105,11 @@ impl Rates {
     }
 
     /// Takes so many uses back.
-    pub fn give_back(&self, client: impl Hash, uses: u64, now_ms: u64) {
-        let many_us = self.interval_us.saturating_mul(uses);
+    pub fn give_back(&self, client: impl Hash, uses: u64, rate: &Rate, now_ms: u64) {
+        let many_us = rate.interval_us.saturating_mul(uses);
         let (now_us, hash) = (now_ms.wrapping_mul(1_000), self.hasher.hash_one(client));
         for _ in 0..ATTEMPTS_MAX {
-            let place = self.place(hash, now_us);
+            let place = self.place(hash, rate, now_us);
             if place.ahead_us == 0 {
                 return;
             }
@@ -105,11 +123,11 @@ impl Rates {
 
     /// Has this client use all that it may at once, so that it is known until a whole window has
     /// passed since.
-    pub fn fill(&self, client: impl Hash, now_ms: u64) {
+    pub fn fill(&self, client: impl Hash, rate: &Rate, now_ms: u64) {
         let (now_us, hash) = (now_ms.wrapping_mul(1_000), self.hasher.hash_one(client));
         for _ in 0..ATTEMPTS_MAX {
-            let place = self.place(hash, now_us);
-            let new = packed(tag_of(hash), now_us.wrapping_add(self.window_us));
+            let place = self.place(hash, rate, now_us);
+            let new = packed(tag_of(hash), now_us.wrapping_add(rate.window_us));
             if place.word.compare_exchange(place.seen, new, Relaxed, Relaxed).is_ok() {
                 return;
             }
@@ -117,22 +135,22 @@ impl Rates {
     }
 
     /// Whether anything is known of this client.
-    pub fn knows(&self, client: impl Hash, now_ms: u64) -> bool {
+    pub fn knows(&self, client: impl Hash, rate: &Rate, now_ms: u64) -> bool {
         let hash = self.hasher.hash_one(client);
-        self.place(hash, now_ms.wrapping_mul(1_000)).ahead_us > 0
+        self.place(hash, rate, now_ms.wrapping_mul(1_000)).ahead_us > 0
     }
 
     /// The word of a client, or the one that it shall have.
-    fn place(&self, hash: u64, now_us: u64) -> Place<'_> {
+    fn place(&self, hash: u64, rate: &Rate, now_us: u64) -> Place<'_> {
         let first = (hash >> 24) as usize % self.sets * WAYS;
         let words = &self.words.all()[first..first + WAYS];
         let mut spare: Option<Place<'_>> = None;
         for word in words {
             let seen = word.load(Relaxed);
-            let ahead_us = self.ahead(seen, now_us);
             if seen >> TIME_BITS == tag_of(hash) {
-                return Place { word, seen, ahead_us };
+                return Place { word, seen, ahead_us: ahead(seen, rate.window_us, now_us) };
             }
+            let ahead_us = ahead(seen, WINDOW_US_MAX, now_us);
             if spare.as_ref().is_none_or(|spare| ahead_us < spare.ahead_us) {
                 spare = Some(Place { word, seen, ahead_us });
             }
@@ -142,13 +160,13 @@ impl Rates {
             None => Place { word: &words[0], seen: 0, ahead_us: 0 },
         }
     }
+}
 
-    /// How far a word's time is ahead of now. One that lies beyond the window has been forgotten
-    /// for days, and its time has come round.
-    fn ahead(&self, word: u64, now_us: u64) -> u64 {
-        let ahead_us = (word & TIME_MASK).wrapping_sub(now_us) & TIME_MASK;
-        if word == 0 || ahead_us > self.window_us { 0 } else { ahead_us }
-    }
+/// How far a word's time is ahead of now. One that lies beyond the window has been forgotten for
+/// days, and its time has come round.
+fn ahead(word: u64, window_us: u64, now_us: u64) -> u64 {
+    let ahead_us = (word & TIME_MASK).wrapping_sub(now_us) & TIME_MASK;
+    if word == 0 || ahead_us > window_us { 0 } else { ahead_us }
 }
 
 /// What a client is told by in its set; never zero, which is nobody.
@@ -164,14 +182,35 @@ fn packed(tag: u64, time_us: u64) -> u64 {
 mod tests {
     use super::*;
 
+    /// Buckets that all have one rate.
+    struct Alike(Rates, Rate);
+
+    impl Alike {
+        fn new(clients: usize, per_s: f64, burst: u64) -> io::Result<Alike> {
+            Ok(Alike(Rates::new(clients)?, Rate::new(per_s, burst)))
+        }
+
+        fn take(&self, client: u32, now_ms: u64) -> Result<(), u64> {
+            self.0.take(client, &self.1, now_ms)
+        }
+
+        fn fill(&self, client: u32, now_ms: u64) {
+            self.0.fill(client, &self.1, now_ms);
+        }
+
+        fn knows(&self, client: u32, now_ms: u64) -> bool {
+            self.0.knows(client, &self.1, now_ms)
+        }
+    }
+
     /// How many of `tries` uses at one time are let through.
-    fn taken(rates: &Rates, client: u32, tries: u32, now_ms: u64) -> u32 {
+    fn taken(rates: &Alike, client: u32, tries: u32, now_ms: u64) -> u32 {
         (0..tries).map(|_| u32::from(rates.take(client, now_ms).is_ok())).sum()
     }
 
     #[test]
     fn a_burst_is_let_through_and_then_the_rate() {
-        let rates = Rates::new(64, 10.0, 5).unwrap();
+        let rates = Alike::new(64, 10.0, 5).unwrap();
         assert_eq!(taken(&rates, 1, 9, 7_000), 5);
         assert_eq!(rates.take(1, 7_000), Err(100));
         assert_eq!(rates.take(1, 7_060), Err(40));
@@ -184,23 +223,24 @@ mod tests {
 
     #[test]
     fn what_is_given_back_can_be_taken_again() {
-        let rates = Rates::new(64, 0.1, 3).unwrap();
+        let rates = Alike::new(64, 0.1, 3).unwrap();
+        let Alike(table, rate) = &rates;
         assert_eq!(taken(&rates, 1, 9, 0), 3);
-        rates.give_back(1, 1, 0);
+        table.give_back(1_u32, 1, rate, 0);
         assert_eq!(taken(&rates, 1, 9, 0), 1);
-        rates.give_back(1, 2, 0);
-        assert_eq!(rates.take_many(1, 3, 0), Err(10_000));
-        assert_eq!(rates.take_many(1, 2, 0), Ok(()));
-        assert_eq!(rates.take_many(1, u64::MAX, 0).map_err(|_| ()), Err(()));
+        table.give_back(1_u32, 2, rate, 0);
+        assert_eq!(table.take_many(1_u32, 3, rate, 0), Err(10_000));
+        assert_eq!(table.take_many(1_u32, 2, rate, 0), Ok(()));
+        assert_eq!(table.take_many(1_u32, u64::MAX, rate, 0).map_err(|_| ()), Err(()));
         for _ in 0..9 {
-            rates.give_back(2, 1, 0);
+            table.give_back(2_u32, 1, rate, 0);
         }
         assert_eq!(taken(&rates, 2, 9, 0), 3);
     }
 
     #[test]
     fn one_that_was_filled_is_known_for_a_window() {
-        let rates = Rates::new(64, 1.0, 10).unwrap();
+        let rates = Alike::new(64, 1.0, 10).unwrap();
         assert!(!rates.knows(1, 0));
         rates.fill(1, 0);
         assert_eq!((rates.knows(1, 9_999), rates.knows(2, 0)), (true, false));
@@ -213,7 +253,7 @@ mod tests {
 
     #[test]
     fn no_client_gets_more_than_its_burst_and_its_rate_at_any_time() {
-        let rates = Rates::new(1_024, 100.0, 10).unwrap();
+        let rates = Alike::new(1_024, 100.0, 10).unwrap();
         let (mut now_ms, mut seed) = (1 << 50, 9_u64);
         let start_ms = now_ms;
         let mut taken = [0_u64; 7];
@@ -221,7 +261,7 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             now_ms += seed >> 62;
             let client = (seed >> 40) as usize % taken.len();
-            taken[client] += u64::from(rates.take(client, now_ms).is_ok());
+            taken[client] += u64::from(rates.take(client as u32, now_ms).is_ok());
         }
         let most = 10 + (now_ms - start_ms) / 10;
         for taken in taken {
@@ -231,7 +271,7 @@ mod tests {
 
     #[test]
     fn threads_share_one_bucket() {
-        let rates = Rates::new(64, 1.0, 1_000).unwrap();
+        let rates = Alike::new(64, 1.0, 1_000).unwrap();
         let all: u32 = std::thread::scope(|scope| {
             let threads: Vec<_> =
                 (0..4).map(|_| scope.spawn(|| taken(&rates, 1, 400, 0))).collect();
@@ -243,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_full_table_lets_go_of_those_who_use_least() {
-        let rates = Rates::new(1, 1.0, 1_000).unwrap();
+        let rates = Alike::new(1, 1.0, 1_000).unwrap();
         assert_eq!(taken(&rates, 0, 2_000, 0), 1_000);
         for client in 1..100 {
             assert_eq!(taken(&rates, client, 1, 0), 1, "{client}");
@@ -253,10 +293,21 @@ mod tests {
 
     #[test]
     fn a_bucket_that_was_forgotten_for_a_round_is_an_empty_one() {
-        let rates = Rates::new(64, 1.0, 2).unwrap();
+        let rates = Alike::new(64, 1.0, 2).unwrap();
         assert_eq!(taken(&rates, 1, 9, 0), 2);
         let round_ms = (TIME_MASK + 1) / 1_000;
         assert_eq!(taken(&rates, 1, 9, round_ms / 2), 2);
         assert_eq!(taken(&rates, 1, 9, round_ms - 10_000), 2);
+    }
+
+    #[test]
+    fn buckets_of_one_table_have_rates_of_their_own() {
+        let table = Rates::new(64).unwrap();
+        let taken = |client: u32, rate: &Rate, now_ms| {
+            (0..99).map(|_| u32::from(table.take(client, rate, now_ms).is_ok())).sum::<u32>()
+        };
+        let (slow, fast) = (Rate::new(1.0, 3), Rate::new(10.0, 20));
+        assert_eq!([taken(1, &slow, 0), taken(2, &fast, 0)], [3, 20]);
+        assert_eq!([taken(1, &slow, 1_000), taken(2, &fast, 1_000)], [1, 10]);
     }
 }

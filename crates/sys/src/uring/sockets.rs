@@ -227,6 +227,22 @@ impl Ring {
         }
     }
 
+    /// Bounds the bytes that the socket sends in a second: [`net::set_pacing`].
+    pub fn set_pacing(&mut self, socket: &Socket, bytes_per_s: u64) {
+        if let Some(plain) = socket.plain() {
+            // It fails only when the connection has gone.
+            return drop(net::set_pacing(plain, bytes_per_s));
+        }
+        let known = self.paces.iter().find(|pace| ***pace == bytes_per_s).copied();
+        let pace = known.unwrap_or_else(|| {
+            // There are as many as the configuration names, for as long as the process lives.
+            let pace: &'static u64 = Box::leak(Box::new(bytes_per_s));
+            self.paces.push(pace);
+            pace
+        });
+        self.set_option(socket, (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE), pace);
+    }
+
     /// Makes what is under way for this token complete, and leaves the connection as it is.
     pub fn stop(&mut self, token: u64) {
         self.stop_receiving(token);

@@ -554,6 +554,10 @@ impl Operations {
                 self.ring.acknowledge(&slot.socket);
                 slot.connection.acknowledged();
             }
+            SocketNeed::Pace(bytes_per_s) => {
+                self.ring.set_pacing(&slot.socket, bytes_per_s);
+                slot.connection.paced(bytes_per_s);
+            }
         }
     }
 

@@ -153,7 +153,7 @@ fn everything_is_shown_in_eighty_columns_and_twenty_four_lines() {
         "connections 42  idle 40  asked 2",
         "accepts/s   7  queue 1 of 4096  drops/s 3",
         "cache hits  path 90.0%  head -  content -  descriptor -",
-        "refused     turned away 0  throttled 0  wrong logins 5  denied 0",
+        "refused     turned away 0  throttled 0  crowded 0  wrong logins 5  denied 0",
         "short of    descriptors 0 times  log lines 0",
         "workers; busiest to mean 1.50",
         "worker  gen  requests/s  accepts/s    open      cpu     memory    fds",

@@ -379,6 +379,7 @@ fn each_site_setting_fills_one_field_and_all_are_filled() {
         fastcgi: Vec::new(),
         scgi: Vec::new(),
         modules: Vec::new(),
+        limits: Vec::new(),
         tls: flyball_site::TlsSettings {
             source: CertificateSource::Acme,
             clients: client_files(),

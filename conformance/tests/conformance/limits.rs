@@ -1,0 +1,146 @@
+//! What clients may take of a path: connections at a time, requests in a second, bytes in a second.
+
+use std::time::{Duration, Instant};
+
+use flyball_testkit::{Client, LARGE_BYTES, Server, Site, large_at, wait};
+
+use crate::mount::Mount;
+use crate::requests::get;
+
+/// Bytes that the kernel holds for a client that does not read, far fewer than the large file has.
+const NARROW: usize = 16 * 1024;
+
+/// The pace that is measured, in bytes per second: the large file takes more than half of one.
+const PACE: u64 = 16 * 1024 * 1024;
+
+/// Times that the pace is measured, when the machine was busy with something else.
+const PACE_TRIES: u32 = 20;
+
+/// A server with these limits of the large file, and of all other files none.
+fn start(mount: &Mount, limit: &str) -> Server {
+    mount.start_with_sites("", &sites(limit))
+}
+
+fn sites(limit: &str) -> String {
+    let root = Site::shared().root();
+    let alias = format!("[[site.alias]]\npath = \"/free\"\nroot = {root:?}\n");
+    let limit = format!("[[site.limit]]\npath = \"/large.bin\"\n{limit}");
+    format!("[[site]]\nroot = {root:?}\n{limit}{alias}")
+}
+
+/// A client whose answer is under way until it reads it.
+fn loads(server: &Server) -> Client {
+    let mut client = server.connect_narrow(NARROW);
+    client.send(get("/large.bin"));
+    assert_eq!(client.response_head().status(), 200);
+    client
+}
+
+fn reads_all(client: &mut Client) {
+    large_at(0, &client.take(LARGE_BYTES));
+}
+
+/// The answer to whom the path takes no more, and that the connection serves on.
+fn expect_refused(client: &mut Client, line: &str) {
+    let refused = client.ask(get("/large.bin"));
+    assert_eq!(refused.line, line);
+    assert_eq!(refused.expect("Retry-After"), "1");
+    assert_eq!(client.ask(get("/hello.txt")).status(), 200);
+    // However the path is written.
+    assert_eq!(client.ask(get("/dir/../l%61rge.bin")).status(), refused.status());
+    assert_eq!(client.ask(get("/free/hello.txt")).status(), 200);
+}
+
+/// Loads once more when there is room again.
+fn loads_when_there_is_room(server: &Server) {
+    let again = wait::until(wait::DEADLINE, || {
+        let mut client = server.connect();
+        let answer = client.ask(get("/large.bin"));
+        (answer.status() == 200).then_some(answer)
+    });
+    large_at(0, &again.expect("there is room again").body);
+}
+
+pub(crate) fn so_many_connections_of_a_client_are_answered_at_a_path(mount: &Mount) {
+    let server = start(mount, "connections-per-address = 2\n");
+    let (mut first, second) = (loads(&server), loads(&server));
+    let mut third = server.connect();
+    expect_refused(&mut third, "HTTP/1.1 429 Too Many Requests");
+    // A place is free again when the answer has left, and the connection stays.
+    reads_all(&mut first);
+    loads_when_there_is_room(&server);
+    assert_eq!(first.ask(get("/hello.txt")).status(), 200);
+    let again = loads(&server);
+    expect_refused(&mut third, "HTTP/1.1 429 Too Many Requests");
+    // And when the client has gone.
+    second.reset();
+    loads_when_there_is_room(&server);
+    // Many answers of one connection take one place.
+    let mut batch = server.connect();
+    batch.send(get("/large.bin").repeat(3));
+    for _ in 0..3 {
+        large_at(0, &batch.response().body);
+    }
+    drop(again);
+}
+
+pub(crate) fn so_many_connections_of_all_clients_are_answered_at_a_path(mount: &Mount) {
+    let server = start(mount, "connections = 2\n");
+    let (first, mut second) = (loads(&server), loads(&server));
+    let mut third = server.connect();
+    expect_refused(&mut third, "HTTP/1.1 503 Service Unavailable");
+    // A reload forgets none that is under way, whatever else it changes.
+    server.reload();
+    let mut fourth = server.connect();
+    expect_refused(&mut fourth, "HTTP/1.1 503 Service Unavailable");
+    reads_all(&mut second);
+    loads_when_there_is_room(&server);
+    drop(first);
+}
+
+pub(crate) fn a_client_asks_so_often_for_a_path(mount: &Mount) {
+    let root = Site::shared().root();
+    let site = format!("[[site]]\nroot = {root:?}\n");
+    let limit = "[[site.limit]]\nmatch = '~\\.txt$'\nrequests-per-address = 1\n\
+                 requests-burst = 5\n";
+    let server = mount.start_with_sites("", &format!("{site}{limit}"));
+    let mut client = server.connect();
+    let statuses: Vec<u16> = (0..30)
+        .map(|_| {
+            assert_eq!(client.ask(get("/")).status(), 200);
+            let answer = client.ask(get("/hello.txt"));
+            if answer.status() == 429 {
+                assert_eq!(answer.expect("Retry-After"), "1");
+            }
+            answer.status()
+        })
+        .collect();
+    assert_eq!(statuses[..5], [200; 5]);
+    // On a busy machine some seconds may have passed.
+    let refused = statuses.iter().filter(|status| **status == 429).count();
+    assert!((10..=25).contains(&refused), "{statuses:?}");
+}
+
+pub(crate) fn a_connection_has_the_pace_of_the_path_that_it_asks_for(mount: &Mount) {
+    let ideal = Duration::from_secs_f64(LARGE_BYTES as f64 / PACE as f64);
+    let server = start(mount, &format!("bandwidth = {PACE}\n"));
+    let timed = |client: &mut Client, path: &str| {
+        let start = Instant::now();
+        let answer = client.ask(get(path));
+        let took = start.elapsed();
+        large_at(0, &answer.body);
+        took
+    };
+    let (mut slow, mut fast) = (Duration::MAX, Duration::MAX);
+    for _ in 0..PACE_TRIES {
+        let mut client = server.connect();
+        slow = slow.min(timed(&mut client, "/large.bin"));
+        // It goes on as fast as it can where it is not limited.
+        fast = fast.min(timed(&mut client, "/free/large.bin"));
+        if slow <= ideal * 12 / 10 && fast < ideal / 2 {
+            break;
+        }
+    }
+    assert!((ideal * 8 / 10..=ideal * 12 / 10).contains(&slow), "{slow:?} for {ideal:?}");
+    assert!(fast < ideal / 2, "{fast:?} beside {ideal:?}");
+}

@@ -1,0 +1,168 @@
+//! What clients may take of some paths of a site. What they have taken is counted elsewhere, for
+//! all processes together.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use flyball_sys::clients::Rate;
+
+use crate::routes::{Fault, PathRules};
+use crate::settings::SiteSettings;
+
+/// Most tables of one site: a request is compared with one after the other.
+const LIMITS_MAX: usize = 256;
+
+/// `[[site.limit]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LimitSettings {
+    /// The path; it and all beneath it are meant.
+    pub path: Option<String>,
+    /// Or the pattern of paths.
+    pub pattern: Option<String>,
+    /// Most connections of one client address at a time that are answered there.
+    pub connections_per_address: Option<u64>,
+    /// Most connections at a time that are answered there, of all clients together.
+    pub connections: Option<u64>,
+    /// Most requests of one client address in a second.
+    pub requests_per_address: Option<u64>,
+    /// So many of them may come at once; `None` is those of a second.
+    pub requests_burst: Option<u64>,
+    /// Bytes that a connection is sent in a second.
+    pub bandwidth: Option<u64>,
+}
+
+/// What clients may take of some paths, or of the server: what is not said is not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limit {
+    /// By which it is known what they have taken: the same after a reload. 0 is the server's.
+    pub number: u64,
+    /// Most connections of one client address at a time.
+    pub connections_per_address: Option<u64>,
+    /// Most connections at a time, of all clients together.
+    pub connections: Option<u64>,
+    /// How fast one client address may ask.
+    pub requests: Option<Rate>,
+    /// Bytes that a connection is sent in a second.
+    pub bandwidth: Option<u64>,
+}
+
+/// How fast one client address may ask, by these settings.
+pub fn rate(per_s: Option<u64>, burst: Option<u64>) -> Option<Rate> {
+    per_s.map(|per_s| Rate::new(per_s as f64, burst.unwrap_or(per_s)))
+}
+
+/// The limits of a site, of which the first that a path fits counts.
+pub(crate) fn rules(site: &SiteSettings) -> PathRules<Limit> {
+    let limits = site.limits.iter();
+    PathRules::of_paths(limits.map(|limit| {
+        let paths = (limit.path.as_deref(), limit.pattern.as_deref());
+        (paths, limit.of_site(site))
+    }))
+}
+
+impl LimitSettings {
+    fn of_site(&self, site: &SiteSettings) -> Limit {
+        Limit {
+            number: self.number(site),
+            connections_per_address: self.connections_per_address,
+            connections: self.connections,
+            requests: rate(self.requests_per_address, self.requests_burst),
+            bandwidth: self.bandwidth,
+        }
+    }
+
+    /// What is counted for the same paths of the same hosts goes on to be counted after a reload.
+    fn number(&self, site: &SiteSettings) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (site.hosts.iter().min(), &self.path, &self.pattern).hash(&mut hasher);
+        hasher.finish().max(1)
+    }
+
+    /// Whether connections are counted for it.
+    pub fn counts_connections(&self) -> bool {
+        self.connections.is_some() || self.connections_per_address.is_some()
+    }
+
+    fn says_nothing(&self) -> bool {
+        let limits = self.requests_per_address.is_some() || self.bandwidth.is_some();
+        !limits && !self.counts_connections()
+    }
+}
+
+/// What is wrong with limits whose values are right each by itself.
+pub fn faults(limits: &[LimitSettings]) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (at, limit) in limits.iter().enumerate() {
+        let mut fault = |key, why: &str| faults.push(Fault::of_table("limit", at, key, why.into()));
+        if at == LIMITS_MAX {
+            fault("path", &format!("too many: at most {LIMITS_MAX} limits"));
+            break;
+        }
+        if limit.requests_burst.is_some() && limit.requests_per_address.is_none() {
+            fault("requests-burst", "does nothing without requests-per-address");
+        } else if limit.says_nothing() {
+            fault("path", "says nothing: a limit needs connections, requests or a bandwidth");
+        }
+        let paths = (limit.path.as_deref(), limit.pattern.as_deref());
+        faults.extend(Fault::of_paths("limit", at, paths));
+        let same = |one: &LimitSettings| limit.pattern.is_some() && one.pattern == limit.pattern;
+        if let Some(first) = limits[..at].iter().position(same) {
+            let pattern = limit.pattern.as_deref().unwrap_or_default();
+            let why = format!("{pattern} has a limit already, and this one would never count");
+            let other = Some(("limit", first));
+            faults.push(Fault { other, ..Fault::of_table("limit", at, "match", why) });
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(host: &str, paths: &[&str]) -> SiteSettings {
+        let limit = |path: &&str| LimitSettings {
+            path: (!path.starts_with('~')).then(|| path.to_string()),
+            pattern: path.starts_with('~').then(|| path.to_string()),
+            connections: Some(1),
+            ..LimitSettings::default()
+        };
+        SiteSettings {
+            hosts: vec![host.into()],
+            limits: paths.iter().map(limit).collect(),
+            ..SiteSettings::default()
+        }
+    }
+
+    #[test]
+    fn the_first_limit_that_a_path_fits_counts_however_it_is_written() {
+        let site = site("a.test", &["/d/small", r"~\.iso$", "/d", "~^/[0-9]"]);
+        let rules = rules(&site);
+        let number = |url: &str| rules.of(url.as_bytes()).map(|limit| limit.number);
+        let of = |at: usize| Some(site.limits[at].number(&site));
+        for (url, at) in [
+            ("/d/small/x.iso", Some(0)),
+            ("/x.iso", Some(1)),
+            ("/d/x.iso", Some(1)),
+            ("/d/x", Some(2)),
+            ("/d", Some(2)),
+            ("/d\0x", Some(2)),
+            ("/dx", None),
+            ("/7", Some(3)),
+        ] {
+            assert_eq!(number(url), at.and_then(of), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_limit_keeps_its_number_while_its_paths_and_hosts_are_the_same() {
+        let numbers = |host, paths: &[&str]| {
+            let site = site(host, paths);
+            site.limits.iter().map(|limit| limit.number(&site)).collect::<Vec<_>>()
+        };
+        let first = numbers("a.test", &["/a", "/b"]);
+        assert_ne!(first[0], first[1]);
+        assert_eq!(numbers("a.test", &["/x", "/b", "/a"])[1..], [first[1], first[0]]);
+        assert_ne!(numbers("b.test", &["/a"])[0], first[0]);
+        assert_ne!(numbers("a.test", &["~/a"])[0], first[0]);
+    }
+}
