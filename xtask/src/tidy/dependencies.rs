@@ -147,6 +147,7 @@ const PRODUCT: &[Allowed] = &[
             ("serde_json", "the JSON of /status"),
         ],
     },
+    Allowed { name: "flyball-governor", stays: "pure: samples in, decisions out", packages: &[] },
     Allowed {
         name: "flyball-stats",
         stays: "free of input and output",

@@ -27,6 +27,11 @@ const RULES: &[Rule] = &[
         instead: "the machine waits for nothing: take bytes, answers and the time as arguments",
     },
     Rule {
+        directory: "crates/governor/src/",
+        banned: &["std::net", "std::fs", "std::thread", "Instant", "SystemTime::now"],
+        instead: "decisions wait for nothing: take samples and the time as arguments",
+    },
+    Rule {
         directory: "crates/stats/src/",
         banned: &["std::net", "std::fs", "std::thread", "Instant", "SystemTime::now"],
         instead: "statistics wait for nothing: take samples as arguments",
