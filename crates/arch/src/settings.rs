@@ -21,7 +21,8 @@ pub use acme::AcmeSettings;
 pub(crate) use experiment::ACCEPT_LOCK;
 pub use experiment::{CloseAfter, Experiment, LoopHabits};
 pub use flyball_conn::{ClientAddress, ClientSettings};
-pub use flyball_observe::log::{AccessLog, LogSettings};
+use flyball_observe::log::AccessLogs;
+pub use flyball_observe::log::{ACCESS_LOGS_MAX, AccessLog, LogSettings};
 pub use flyball_sys::error_log::Level as LogLevel;
 pub use flyball_sys::mapping::Advice;
 use flyball_sys::net::Endpoint;
@@ -497,10 +498,23 @@ impl Settings {
         }
     }
 
+    /// The access logs, each once.
+    pub fn access_logs(&self) -> AccessLogs {
+        AccessLogs::of(&self.access_log, self.sites.iter().map(|site| &site.access_log))
+    }
+
+    /// The files of all logs, each with the key that names it.
+    pub fn log_files(&self) -> Vec<(&'static str, PathBuf)> {
+        let logs = self.access_logs();
+        let of_access = logs.all().iter().enumerate().map(|(at, log)| (logs.key_of(at), log));
+        let all = of_access.chain([("slow-log", &self.log.slow)]);
+        all.filter_map(|(key, log)| Some((key, log.path()?.to_owned()))).collect()
+    }
+
     /// Whether anybody asks for the addresses of clients: `uring` keeps sockets that cannot tell
     /// theirs if not.
     pub(crate) fn needs_addresses(&self) -> bool {
-        self.access_log != AccessLog::Off
+        !self.access_logs().all().is_empty()
             || self.log.slow != AccessLog::Off
             || self.clients.connections_per_address.is_some()
             || self.clients.requests_per_address.is_some()

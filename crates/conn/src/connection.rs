@@ -33,7 +33,7 @@ use crate::clients::{ClientAddress, Seat};
 use crate::context::Context;
 use crate::exchange::Exchange;
 use crate::in_clear;
-use crate::logged::Asked;
+use crate::logged::{Asked, Told};
 use crate::needs::{Needs, SocketNeed, Watch};
 use crate::order::Order;
 use crate::peer::{Origin, Peer};
@@ -594,12 +594,10 @@ impl Connection {
         };
         let status = answer.status;
         traced(&mut self.exchange, |trace| timeline::answers(trace, status, Some(out)));
-        let asked = Asked { request: &request, began_ns, backend_ns: 0 };
-        let begun = log.begin(&asked, &answer, lines, now);
+        let told = Told::of(&answer);
         self.conn.answered(answer, out, now);
-        if let Some(begun) = begun {
-            log.placed(begun, &self.conn, out, lines);
-        }
+        let asked = Asked { request: &request, began_ns, backend_ns: 0 };
+        log.answered(&asked, (told, service.answered_for()), &self.conn, (out, lines), now);
         self.ahead.is_allowed = service.has_ahead();
         cx.answered(status, times);
         self.produce(producer, cx);
@@ -730,13 +728,12 @@ impl Connection {
         };
         let status = answer.status;
         timeline::answers(&mut exchange.trace, status, Some(&buffers.out));
-        let begun = logged.and_then(|request| {
-            let request = request.request();
-            log.begin(&exchange.asked_for(&request), &answer, &mut buffers.lines, now)
-        });
+        let told = Told::of(&answer);
         self.conn.answered(answer, &mut buffers.out, now);
-        if let Some(begun) = begun {
-            log.placed(begun, &self.conn, &buffers.out, &mut buffers.lines);
+        if let Some(request) = logged {
+            let (request, told) = (request.request(), (told, service.answered_for()));
+            let into = (&buffers.out, &mut buffers.lines);
+            log.answered(&exchange.asked_for(&request), told, &self.conn, into, now);
         }
         self.unseen = !buffers.input.is_empty();
         self.ahead.is_allowed = service.has_ahead();

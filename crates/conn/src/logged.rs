@@ -25,11 +25,22 @@ pub struct Asked<'a> {
     pub backend_ns: u64,
 }
 
-/// A line that was begun.
+/// An answer, as far as its line tells of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Begun {
-    /// Bytes of the answer's body that go into the output with its head.
-    content: u64,
+pub struct Told {
+    status: Status,
+    /// Bytes of its body, if that is known.
+    bytes: Option<u64>,
+    /// The body is made while it is sent.
+    is_stream: bool,
+}
+
+impl Told {
+    /// What is told of this answer, before it is given to the machine.
+    pub fn of(answer: &Answer<'_>) -> Told {
+        let is_stream = matches!(answer.body, Body::Stream { .. });
+        Told { status: answer.status, bytes: answer.body.content_len(), is_stream }
+    }
 }
 
 /// One thread's end of the access log, and what it must know of logins.
@@ -57,37 +68,40 @@ impl RequestLog {
         }
     }
 
-    /// Begins the line of a request when its answer is known; what [`RequestLog::placed`] wants to
-    /// know of it, if there is such a line. Never waits.
+    /// Begins the line of a request whose answer, that of this site, was given to the machine, if
+    /// there is such a line. Never waits.
     #[inline]
-    pub fn begin(
+    pub fn answered(
         &mut self,
         asked: &Asked<'_>,
-        answer: &Answer<'_>,
-        lines: &mut OpenLines,
+        (told, site): (Told, Option<usize>),
+        conn: &Conn,
+        (out, lines): (&Out, &mut OpenLines),
         now: &Now,
-    ) -> Option<Begun> {
-        self.lines.is_on().then(|| self.begin_line(asked, answer, lines, now))
+    ) {
+        if self.lines.is_on() {
+            self.begin_line(asked, (told, site), lines, now);
+            let content = if told.is_stream { 0 } else { told.bytes.unwrap_or(0) };
+            self.placed(content, conn, out, lines);
+        }
     }
 
     fn begin_line(
         &mut self,
         asked: &Asked<'_>,
-        answer: &Answer<'_>,
+        (told, site): (Told, Option<usize>),
         lines: &mut OpenLines,
         now: &Now,
-    ) -> Begun {
+    ) {
+        let Told { status, bytes, .. } = told;
         let is_behind = std::mem::take(&mut self.behind_login);
-        let user = match is_behind && !NOT_LOGGED_IN.contains(&answer.status) {
+        let user = match is_behind && !NOT_LOGGED_IN.contains(&status) {
             true => claimed_name(asked.request, &mut self.decoded),
             false => None,
         };
         let Asked { request, began_ns, backend_ns } = *asked;
-        let (status, bytes) = (answer.status, answer.body.content_len());
-        let known = Answered { status, bytes, user, began_ns, backend_ns };
+        let known = Answered { site, status, bytes, user, began_ns, backend_ns };
         self.lines.begin(lines, request, &known, now);
-        let is_stream = matches!(answer.body, Body::Stream { .. });
-        Begun { content: if is_stream { 0 } else { bytes.unwrap_or(0) } }
     }
 
     /// Adds the line of a request that was refused before it was understood, when its answer is in
@@ -102,13 +116,13 @@ impl RequestLog {
     ) {
         if self.lines.is_on() {
             self.lines.begin_refusal(lines, (status, content), (client, secured), now);
-            self.placed(Begun { content }, conn, out, lines);
+            self.placed(content, conn, out, lines);
         }
     }
 
-    /// The answer of the line that was begun last was given to the machine.
-    pub fn placed(&mut self, begun: Begun, conn: &Conn, out: &Out, lines: &mut OpenLines) {
-        let content = Some(begun.content).filter(|_| !conn.awaits_piece());
+    /// So much content of the answer whose line was begun last is in the output with its head.
+    fn placed(&mut self, content: u64, conn: &Conn, out: &Out, lines: &mut OpenLines) {
+        let content = Some(content).filter(|_| !conn.awaits_piece());
         let queued_end = conn.handed_over() + out.queued();
         self.lines.place(lines, Place { queued_end, content }, conn.handed_over());
     }

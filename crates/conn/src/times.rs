@@ -72,8 +72,8 @@ impl RequestTimes {
     }
 
     /// An answer was counted there, of the request that was seen last or of one that was refused
-    /// unseen. A client that asks another site ahead of what it has been sent is rare: what waits of
-    /// the site before is taken for sent.
+    /// unseen. A client that asks another site ahead of what it has been sent is rare: what waits
+    /// of the site before is taken for sent.
     pub fn answered(
         &mut self,
         place: NamePlace,

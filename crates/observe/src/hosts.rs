@@ -1,6 +1,6 @@
 //! Answers by the site or the module that gave them and the class of their status, how long modules
-//! took, and how long requests of sites did: as many numbers as there are of these, whatever clients
-//! write into their requests.
+//! took, and how long requests of sites did: as many numbers as there are of these, whatever
+//! clients write into their requests.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -11,6 +11,7 @@
 
 mod appender;
 mod format;
+mod logs;
 mod open;
 mod settings;
 mod writer;
@@ -22,11 +23,14 @@ use flyball_sys::channel::Channel;
 use flyball_sys::log_file;
 
 use appender::Which;
+use logs::Targets;
 
 pub use appender::Appender;
+pub use flyball_sys::log_file::AccessLog;
 pub use format::{FormatError, LogFormat};
+pub use logs::{ACCESS_LOGS_MAX, AccessLogs};
 pub use open::{OpenLines, Place};
-pub use settings::{AccessLog, LogSettings};
+pub use settings::LogSettings;
 pub use writer::{AccessLogWriter, Answered};
 
 use crate::trace::SlowSender;
@@ -50,6 +54,7 @@ pub struct LogSender {
 #[derive(Debug)]
 struct Lines {
     format: LogFormat,
+    targets: Targets,
     channel: Channel,
     /// Bytes that may wait in this process beyond one batch for each thread, as they were taken.
     waiting: AtomicUsize,
@@ -61,13 +66,22 @@ struct Lines {
 /// With the key and the path of the log whose file cannot be opened for appending. A named pipe
 /// that has no reader yet is no error.
 pub fn open(
-    access: &AccessLog,
+    access: &AccessLogs,
     settings: &LogSettings,
 ) -> Result<Option<Appender>, (&'static str, String)> {
     let mut appender = Appender::new();
-    let logs = [(Which::Access, "access-log", access), (Which::Slow, "slow-log", &settings.slow)];
-    for (which, key, to) in logs.into_iter().filter(|(_, _, to)| **to != AccessLog::Off) {
-        if let AccessLog::File(path) = to {
+    let numbered = access.all().iter().enumerate();
+    let mut logs: Vec<(&str, &AccessLog)> =
+        numbered.map(|(at, log)| (access.key_of(at), log)).collect();
+    if !logs.is_empty() {
+        appender.add(Which::Access, access, settings);
+    }
+    if settings.slow != AccessLog::Off {
+        logs.push(("slow-log", &settings.slow));
+        appender.add(Which::Slow, &AccessLogs::of(&settings.slow, []), settings);
+    }
+    for (key, log) in logs {
+        if let Some(path) = log.path() {
             match log_file::LogFile::open(path) {
                 Err(error) if !log_file::has_no_reader(&error) => {
                     return Err((key, format!("{}: {error}", path.display())));
@@ -75,7 +89,6 @@ pub fn open(
                 _ => {}
             }
         }
-        appender.add(which, to, settings);
     }
     Ok(Some(appender).filter(|appender| !appender.is_empty()))
 }
@@ -86,11 +99,16 @@ impl LogSender {
         LogSender { on: None, slow: None, worker: 0 }
     }
 
-    /// Lines of this format and this threshold, by ends of one worker: none where it is given none.
-    fn new(access: Option<Channel>, slow: Option<Channel>, settings: &LogSettings) -> LogSender {
+    /// Lines of this format and this threshold to these logs, by ends of one worker: none where it
+    /// is given none.
+    fn new(
+        (access, slow): (Option<Channel>, Option<Channel>),
+        logs: &AccessLogs,
+        settings: &LogSettings,
+    ) -> LogSender {
         let on = access.map(|channel| {
-            let format = settings.format.clone();
-            Arc::new(Lines { format, channel, waiting: AtomicUsize::new(0) })
+            let (format, targets) = (settings.format.clone(), logs.targets().clone());
+            Arc::new(Lines { format, targets, channel, waiting: AtomicUsize::new(0) })
         });
         let slow = slow.map(|channel| SlowSender::new(channel, settings.slow_ms));
         LogSender { on, slow, worker: 0 }

@@ -28,5 +28,5 @@ pub mod words;
 pub use configuration::{Changeable, Changes, Configuration};
 pub use sandbox::USERS;
 pub use server::{Checked, Server};
-pub use surroundings::{Lack, lacks};
+pub use surroundings::{Lack, lack_of_log, lacks};
 pub use tls::{FILE_BYTES_MAX, Told, authority_in, may_be_internal, root_path};

@@ -99,7 +99,7 @@ impl Setup {
         let mut sites = open_sites(earlier, &settings, &confinement)?;
         spool::open(&settings, &confinement, &mut sites);
         tls.iter().for_each(|tls| tls.tell(&settings, &mut sites));
-        let appender = log::open(&settings.access_log, &settings.log)
+        let appender = log::open(&settings.access_logs(), &settings.log)
             .map_err(|(key, why)| settings.blame(key, why))?;
         if let Some(experiment) = &mut settings.experiment {
             experiment.make_lock()?;
@@ -132,7 +132,7 @@ impl Setup {
     /// writes what these settings want written: only how a line looks may differ.
     pub(crate) fn keep_log_of(&mut self, before: &Setup) {
         let (now, then) = (&self.settings, &before.settings);
-        let same = now.access_log == then.access_log
+        let same = now.access_logs().is_as(&then.access_logs())
             && now.log.slow == then.log.slow
             && now.log.bytes_max == then.log.bytes_max
             && now.log.ms_max == then.log.ms_max

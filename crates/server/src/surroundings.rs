@@ -31,16 +31,8 @@ pub struct Lack {
 /// Everything that is lacking. Blocks on the disk.
 pub fn lacks(settings: &Settings) -> Vec<Lack> {
     let mut lacks = Vec::new();
-    for (key, log) in [("access-log", &settings.access_log), ("slow-log", &settings.log.slow)] {
-        match log {
-            AccessLog::File(path) if log_file::is_link(path) => {
-                let why = "is a symbolic link, which no log follows; name the file itself, or `-`";
-                lacks.push(Lack::new(key, format!("{} {why}", path.display())));
-            }
-            AccessLog::File(path) => lacks.extend(place(key, path, is_log)),
-            AccessLog::Stdout | AccessLog::Stderr | AccessLog::Off => {}
-        }
-    }
+    let logs = settings.log_files();
+    lacks.extend(logs.iter().filter_map(|(key, path)| lack_of_file(key, path)));
     if let Some(path) = &settings.running.pid_file {
         lacks.extend(place("pid-file", path, is_plain));
     }
@@ -58,6 +50,19 @@ pub fn lacks(settings: &Settings) -> Vec<Lack> {
     lacks.extend(cpu(settings));
     lacks.extend(congestion(settings));
     lacks
+}
+
+/// What is lacking for a log that is the value of this setting. Blocks on the disk.
+pub fn lack_of_log(key: &'static str, log: &AccessLog) -> Option<Lack> {
+    lack_of_file(key, log.path()?)
+}
+
+fn lack_of_file(key: &'static str, path: &Path) -> Option<Lack> {
+    if log_file::is_link(path) {
+        let why = "is a symbolic link, which no log follows; name the file itself, or `-`";
+        return Some(Lack::new(key, format!("{} {why}", path.display())));
+    }
+    place(key, path, is_log)
 }
 
 impl Lack {

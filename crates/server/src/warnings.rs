@@ -126,23 +126,16 @@ const SECURE: &str = "an address in `listen` that has https:// before it, or a `
 
 /// Files that the server writes, and the one that it is configured by, where clients get them.
 fn shown(settings: &Settings, sites: &Sites) -> Vec<String> {
-    let log = |log: &AccessLog| match log {
-        AccessLog::File(path) => Some(path.clone()),
-        AccessLog::Off | AccessLog::Stdout | AccessLog::Stderr => None,
-    };
     let spooled = settings.running.spool.directory.as_ref().map(|directory| directory.join("x"));
-    let written = [
-        ("access-log", log(&settings.access_log)),
-        ("slow-log", log(&settings.log.slow)),
-        ("pid-file", settings.running.pid_file.clone()),
-        ("spool.directory", spooled),
-    ];
+    let pid_file = settings.running.pid_file.clone();
+    let written = [("pid-file", pid_file), ("spool.directory", spooled)];
+    let written = written.into_iter().filter_map(|(key, file)| Some((key, file?)));
+    let written = settings.log_files().into_iter().chain(written);
     let lies = |file: &Path| {
         let url = sites.shows(file)?;
         Some(format!("it lies beneath a root, and clients get it at {url}"))
     };
-    let told =
-        written.into_iter().filter_map(|(key, file)| Some(settings.blame(key, lies(&file?)?)));
+    let told = written.filter_map(|(key, file)| Some(settings.blame(key, lies(&file)?)));
     let own = settings.running.files.iter();
     let own = own.filter_map(|file| Some(format!("{}: {}", file.display(), lies(file)?)));
     told.chain(own).collect()

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use flyball_sys::file::Links;
+use flyball_sys::log_file::AccessLog;
 
 use crate::access::{AccessSettings, Admission};
 use crate::backend_paths::{beneath, dotted, named};
@@ -53,6 +54,8 @@ pub struct SiteSettings {
     pub scgi: Vec<ResponderSettings>,
     /// How it is served by TLS.
     pub tls: TlsSettings,
+    /// Where lines about its answers go.
+    pub access_log: AccessLog,
 }
 
 impl SiteSettings {
@@ -185,6 +188,7 @@ impl Default for SiteSettings {
             scgi: Vec::new(),
             tls: TlsSettings::default(),
             modules: Vec::new(),
+            access_log: AccessLog::Off,
         }
     }
 }

@@ -3,12 +3,36 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, openat, renameat, statat};
 
 use crate::place::Place;
 use crate::refused::is_refused;
+
+/// Where a log goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum AccessLog {
+    /// Nowhere.
+    #[default]
+    Off,
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// Appended to this file.
+    File(PathBuf),
+}
+
+impl AccessLog {
+    /// The file, if it is one that has a name.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            AccessLog::File(path) => Some(path),
+            AccessLog::Stdout | AccessLog::Stderr | AccessLog::Off => None,
+        }
+    }
+}
 
 /// A file, pipe or device that is open for appending.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use flyball_site::{Ask, BackendFailure, Fill, Lookup, Out, Piece, Responder, Rol
 
 use super::{Connection, lent, timeline};
 use crate::context::Context;
+use crate::logged::Told;
 
 /// A responder answers the request: it takes the body, and keeps time itself.
 pub(super) fn begin_to_respond(
@@ -142,13 +143,12 @@ impl Connection {
         if responder.ends_connection() {
             self.conn.end_with_answer();
         }
-        let begun = logged.and_then(|request| {
-            let request = request.request();
-            log.begin(&exchange.asked_for(&request), &answer, &mut buffers.lines, now)
-        });
+        let told = Told::of(&answer);
         self.conn.answered(answer, &mut buffers.out, now);
-        if let Some(begun) = begun {
-            log.placed(begun, &self.conn, &buffers.out, &mut buffers.lines);
+        if let Some(request) = logged {
+            let (request, told) = (request.request(), (told, service.answered_for()));
+            let into = (&buffers.out, &mut buffers.lines);
+            log.answered(&exchange.asked_for(&request), told, &self.conn, into, now);
         }
         self.unseen = !buffers.input.is_empty();
         cx.answered(status, &mut buffers.times);

@@ -1,7 +1,7 @@
 //! Values that are right each by itself and contradict each other: something that is written would
 //! not be so. What is merely without effect is a warning, and no business of this file.
 
-use flyball_arch::{AccessLog, ClientAddress, Settings};
+use flyball_arch::{ACCESS_LOGS_MAX, ClientAddress, Settings};
 use flyball_site::SiteSettings;
 
 use super::acme;
@@ -17,7 +17,6 @@ pub(super) fn of_server(settings: &Settings) -> Vec<Fault> {
     let mut faults = Vec::new();
     clients(settings, &mut faults);
     browsers(settings, &mut faults);
-    logs(settings, &mut faults);
     faults.extend(acme::faults(settings));
     caches(settings, &mut faults);
     // A default gives way to what is written.
@@ -56,16 +55,21 @@ fn browsers(settings: &Settings, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Only a file can be put aside.
-fn logs(settings: &Settings, faults: &mut Vec<Fault>) {
-    let log = &settings.log;
-    if [&settings.access_log, &log.slow].iter().any(|log| matches!(log, AccessLog::File(_))) {
-        return;
+/// Those of the logs, when those of the sites are known: only a file can be put aside.
+pub(super) fn of_logs(settings: &Settings) -> Vec<Fault> {
+    let (log, mut faults) = (&settings.log, Vec::new());
+    let count = settings.access_logs().all().len();
+    if count > ACCESS_LOGS_MAX {
+        let why = format!("it and those of sites are {count} logs; {ACCESS_LOGS_MAX} are the most");
+        faults.push(("access-log", why));
     }
-    let why = "there is no file to put aside: neither access-log nor slow-log is a path";
-    let size = log.bytes_max.map(|_| "log.rotate-size");
-    let age = log.ms_max.map(|_| "log.rotate-age");
-    faults.extend(size.into_iter().chain(age).map(|key| (key, why.to_owned())));
+    if settings.log_files().is_empty() {
+        let why = "there is no file to put aside: neither access-log nor slow-log is a path";
+        let size = log.bytes_max.map(|_| "log.rotate-size");
+        let age = log.ms_max.map(|_| "log.rotate-age");
+        faults.extend(size.into_iter().chain(age).map(|key| (key, why.to_owned())));
+    }
+    faults
 }
 
 fn caches(settings: &Settings, faults: &mut Vec<Fault>) {

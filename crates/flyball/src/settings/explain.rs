@@ -73,7 +73,8 @@ pub fn explain(typed: &Typed, effects: &[Effect], keys: &[String]) -> Result<Vec
         origin: listener.origin.clone(),
         settings: of_listener(&listener.values),
     }));
-    if let Some(directory) = directory(typed) {
+    if let Some(mut directory) = directory(typed) {
+        inherit(&mut directory.settings, &groups[0].settings);
         groups.push(directory);
     }
     for site in &typed.sites {

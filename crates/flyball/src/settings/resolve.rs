@@ -84,6 +84,8 @@ pub fn resolve_in(
     resolver.errors.extend(typed.values.iter().filter_map(include::fault));
     resolver.user(&settings, &origins);
     settings.sites = resolver.sites(typed, &settings);
+    let faults = contradictions::of_logs(&settings).into_iter();
+    resolver.errors.extend(faults.map(|(key, why)| missing(key, why, &origins)));
     if resolver.errors.is_empty() {
         resolver.errors.extend(listeners::faults_of_hosts(&settings, &places));
     }
@@ -238,6 +240,7 @@ impl Resolver<'_> {
             root: Some(root.to_owned()),
             listing: true,
             tls: settings.tls.of_sites.clone(),
+            access_log: settings.access_log.clone(),
             ..SiteSettings::default()
         };
         shortcuts::site(typed, settings, &mut site);
@@ -254,12 +257,16 @@ impl Resolver<'_> {
             if self.errors.len() >= ERRORS_MAX {
                 break;
             }
-            let mut site =
-                SiteSettings { tls: settings.tls.of_sites.clone(), ..SiteSettings::default() };
+            let mut site = SiteSettings {
+                tls: settings.tls.of_sites.clone(),
+                access_log: settings.access_log.clone(),
+                ..SiteSettings::default()
+            };
             let before = self.errors.len();
             let origins = self.values(&Keys::SITE, &typed_site.values, &mut site);
             let tables = self.tables(&typed_site.tables, &mut site);
             self.root_of_site(&site, &typed_site.origin, &origins);
+            self.log_of_site(&site, &origins);
             let origin = origins.get("hosts").unwrap_or(&typed_site.origin);
             self.hosts(&site.hosts, origin, &mut claims);
             let speaks_tls = listeners::speak_tls(settings, &hosts, sites.len());
@@ -295,6 +302,18 @@ impl Resolver<'_> {
         }
         self.errors.extend(secret_files::faults(&sites, &right));
         sites
+    }
+
+    /// A log of its own must be one that can be appended to.
+    fn log_of_site(&mut self, site: &SiteSettings, origins: &Origins) {
+        let Some(origin) = origins.get("access-log") else { return };
+        let lack = flyball_server::lack_of_log("site.access-log", &site.access_log);
+        self.errors.extend(lack.filter(|lack| !lack.may_come).map(|lack| SettingError {
+            key: lack.key.to_owned(),
+            value: None,
+            why: lack.why,
+            origin: origin.clone(),
+        }));
     }
 
     /// The sites by host, before anything else of them is known.

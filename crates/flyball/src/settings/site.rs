@@ -1,5 +1,6 @@
 //! The table of the settings of one site: the keys of a `[[site]]` table.
 
+use flyball_arch::AccessLog;
 use flyball_site::{SiteSettings, Symlinks};
 
 use super::kind::Kind;
@@ -24,7 +25,22 @@ const TABLES: &[&[Table<SiteSettings>]] = &[
 ];
 
 const GROUPS: &[&[Setting<SiteSettings>]] =
-    &[ROWS, tls::OF_SITE, routes::ROWS, access::ROWS, compress::ROWS, compress::LEVELS];
+    &[ROWS, LOGS, tls::OF_SITE, routes::ROWS, access::ROWS, compress::ROWS, compress::LEVELS];
+
+/// What is written of it.
+const LOGS: &[Setting<SiteSettings>] = &[Setting {
+    key: "access-log",
+    task: Task::Logs,
+    kind: Kind::Log { dash: || AccessLog::Stdout, set: |s, log| s.access_log = log },
+    word: Some(Word { name: "off", set: |s| s.access_log = AccessLog::Off }),
+    default: Some("off"),
+    doc: "Where lines about answers of the site go, instead of the server's log",
+    more: "A site that does not say so has `access-log` of the server. `off` writes none of its \
+           lines. Several sites may name one file. Format and rotation are those of `[log]`. What \
+           no site answers, such as a request that is refused before its host is known, stays in \
+           the log of the server.",
+    ..Setting::ROW
+}];
 
 /// Which site it is, and where its files are.
 const ROWS: &[Setting<SiteSettings>] = &[

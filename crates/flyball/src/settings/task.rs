@@ -62,8 +62,8 @@ impl Task {
     ];
 
     /// Those of a site, in the order of the documentation.
-    pub(super) const OF_SITE: [Task; 5] =
-        [Task::Files, Task::Tls, Task::Routes, Task::Access, Task::Compression];
+    pub(super) const OF_SITE: [Task; 6] =
+        [Task::Files, Task::Logs, Task::Tls, Task::Routes, Task::Access, Task::Compression];
 
     /// The heading of its section.
     pub(super) fn title(self) -> &'static str {

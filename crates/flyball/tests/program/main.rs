@@ -67,6 +67,7 @@ mod observability {
     mod admin;
     mod hostile_admin_requests;
     mod request_traces;
+    mod site_logs;
     mod site_times;
     mod top;
 }

@@ -14,8 +14,9 @@ use flyball_sys::readiness::{self, Interest};
 use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{clock, process, say};
 
+use super::logs::Tag;
 use super::writer::count_lines;
-use super::{AccessLog, BATCH_BYTES_MAX, CHANNEL_BYTES, LogSender, LogSettings};
+use super::{AccessLog, AccessLogs, BATCH_BYTES_MAX, CHANNEL_BYTES, LogSender, LogSettings};
 use crate::counters::{Blocks, Counter, Owner, Tally};
 use crate::writers::Writers;
 
@@ -28,8 +29,8 @@ const LOOK_MS_MAX: u64 = 60_000;
 /// Batches of one worker that are taken before the others have their turn.
 const BATCHES_PER_TURN: usize = 64;
 
-/// Tokens of what the process waits for; those of a log's channels are told by its place in the
-/// list.
+/// Tokens of what the process waits for; those of the channels of one kind of log are told by its
+/// place in the list.
 const SIGNALS: u64 = u64::MAX;
 const FILE: u64 = u64::MAX - 1;
 const CHANNELS_BITS: u32 = 32;
@@ -37,13 +38,21 @@ const CHANNELS_BITS: u32 = 32;
 /// Who takes the lines, before it runs.
 #[derive(Debug)]
 pub struct Appender {
+    kinds: Vec<Kind>,
+}
+
+/// Logs of one kind, whose lines come by one way.
+#[derive(Debug)]
+struct Kind {
+    which: Which,
+    intake: Intake,
     logs: Vec<Log>,
 }
 
-/// Which of the logs.
+/// Which kind of log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
-    /// The access log.
+    /// Access logs, whose lines say by their tags to which they belong.
     Access,
     /// That of slow requests.
     Slow,
@@ -52,22 +61,13 @@ pub(super) enum Which {
 /// One log.
 #[derive(Debug)]
 struct Log {
+    /// What it is called in messages.
+    name: String,
     which: Which,
-    intake: Intake,
     to: AccessLog,
     bytes_max: Option<u64>,
     ms_max: Option<u64>,
     keep: usize,
-}
-
-impl Log {
-    /// The file, if it is one that has a name.
-    fn path(&self) -> Option<&Path> {
-        match &self.to {
-            AccessLog::File(path) => Some(path),
-            AccessLog::Stdout | AccessLog::Stderr | AccessLog::Off => None,
-        }
-    }
 }
 
 /// Signals, for all logs of the process.
@@ -88,7 +88,8 @@ struct Run<'a> {
     open_ms: u64,
     /// When it may be put aside again.
     aside_ms: u64,
-    tally: Tally,
+    /// Its lines among those that have come.
+    lines: Vec<u8>,
     /// What was said last about the log; said once.
     said: Option<String>,
 }
@@ -118,35 +119,46 @@ impl Open {
 impl Appender {
     /// Of no log yet.
     pub(super) fn new() -> Appender {
-        Appender { logs: Vec::new() }
+        Appender { kinds: Vec::new() }
     }
 
-    /// Takes the lines of one more log.
-    pub(super) fn add(&mut self, which: Which, to: &AccessLog, settings: &LogSettings) {
+    /// Takes the lines of one more kind of logs.
+    pub(super) fn add(&mut self, which: Which, logs: &AccessLogs, settings: &LogSettings) {
         let LogSettings { bytes_max, ms_max, keep, .. } = *settings;
-        let (to, intake) = (to.clone(), Intake::default());
-        self.logs.push(Log { which, intake, to, bytes_max, ms_max, keep });
+        let log = |(number, to): (usize, &AccessLog)| {
+            let name = match (which, to.path()) {
+                (Which::Slow, _) => "slow log".to_owned(),
+                (Which::Access, Some(path)) if !logs.is_of_server(number) => {
+                    format!("access log {}", path.display())
+                }
+                (Which::Access, _) => "access log".to_owned(),
+            };
+            Log { name, which, to: to.clone(), bytes_max, ms_max, keep }
+        };
+        let logs = logs.all().iter().enumerate().map(log).collect();
+        self.kinds.push(Kind { which, intake: Intake::default(), logs });
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.logs.is_empty()
+        self.kinds.is_empty()
     }
 
     /// The files that are appended to.
     pub fn paths(&self) -> Vec<&Path> {
-        self.logs.iter().filter_map(Log::path).collect()
+        let logs = self.kinds.iter().flat_map(|kind| &kind.logs);
+        logs.filter_map(|log| log.to.path()).collect()
     }
 
-    /// Where a new worker sends its lines, by ends of its own.
+    /// Where a new worker sends its lines, by ends of its own; `logs` are those that are written.
     ///
     /// # Errors
     /// When descriptors are out.
-    pub fn sender(&self, settings: &LogSettings) -> io::Result<LogSender> {
+    pub fn sender(&self, logs: &AccessLogs, settings: &LogSettings) -> io::Result<LogSender> {
         let admit = |which| {
-            let log = self.logs.iter().find(|log| log.which == which);
-            log.map(|log| log.intake.admit(CHANNEL_BYTES)).transpose()
+            let kind = self.kinds.iter().find(|kind| kind.which == which);
+            kind.map(|kind| kind.intake.admit(CHANNEL_BYTES)).transpose()
         };
-        Ok(LogSender::new(admit(Which::Access)?, admit(Which::Slow)?, settings))
+        Ok(LogSender::new((admit(Which::Access)?, admit(Which::Slow)?), logs, settings))
     }
 
     /// The ways of a log process that is about to be forked, which it must keep.
@@ -154,12 +166,12 @@ impl Appender {
     /// # Errors
     /// When descriptors are out.
     pub fn renew(&self) -> io::Result<Vec<Channel>> {
-        self.logs.iter().map(|log| log.intake.renew()).collect()
+        self.kinds.iter().map(|kind| kind.intake.renew()).collect()
     }
 
     /// Hands over to the log process what found no room before; whether some is left.
     pub fn hand_over(&self) -> bool {
-        self.logs.iter().filter(|log| log.intake.hand_over()).count() > 0
+        self.kinds.iter().filter(|kind| kind.intake.hand_over()).count() > 0
     }
 
     /// In the log process, by its ways: appends until no line can come any more and all are
@@ -171,45 +183,73 @@ impl Appender {
         let told = Told { signals: Signals::block()?, reopens: Cell::new(0) };
         let mut mechanism = readiness::open("epoll")?;
         mechanism.add(told.signals.as_fd(), SIGNALS, Interest::READ)?;
-        let mut runs = Vec::new();
-        for (at, (log, way)) in self.logs.iter().zip(ways).enumerate() {
+        let mut kinds = Vec::new();
+        for (at, (kind, way)) in self.kinds.iter().zip(ways).enumerate() {
             let inbox = Inbox::open(way, (at as u64) << CHANNELS_BITS, &mut *mechanism)?;
-            runs.push((inbox, Run::new(log, &told)));
+            let runs: Vec<Run<'_>> = kind.logs.iter().map(|log| Run::new(log, &told)).collect();
+            kinds.push((inbox, kind.which, runs));
         }
         let (process, worker) = (process::own_id(), None);
         blocks.set_owner(block, Owner { generation: 0, worker, process });
         let (mut events, mut batch) = (Vec::new(), vec![0; BATCH_BYTES_MAX]);
-        while !runs.iter().all(|(inbox, _)| inbox.is_over()) {
-            let waits = runs.iter().map(|(_, run)| run.wait_ms()).filter(|ms| *ms >= 0);
+        let mut tally = Tally::default();
+        while !kinds.iter().all(|(inbox, ..)| inbox.is_over()) {
+            let runs = kinds.iter().flat_map(|(.., runs)| runs);
+            let waits = runs.map(Run::wait_ms).filter(|ms| *ms >= 0);
             mechanism.wait(&mut events, waits.min().unwrap_or(-1))?;
-            for (_, run) in &mut runs {
+            for run in kinds.iter_mut().flat_map(|(.., runs)| runs) {
                 run.obey();
                 run.put_aside_when_due(0);
             }
             for event in &events {
-                let log = runs.iter_mut().find(|(inbox, _)| inbox.has(event.token));
-                let Some((inbox, run)) = log else { continue };
-                run.obey();
+                let kind = kinds.iter_mut().find(|(inbox, ..)| inbox.has(event.token));
+                let Some((inbox, which, runs)) = kind else { continue };
+                runs.iter_mut().for_each(|run| {
+                    run.obey();
+                });
                 inbox.heed(event.token, &mut *mechanism, BATCHES_PER_TURN, |channel| {
                     let len = channel.receive_now(&mut batch)?;
-                    if len > 0 {
-                        run.append(&batch[..len]);
+                    match (*which, &mut runs[..]) {
+                        (Which::Slow, [run]) => run.append(&batch[..len], &mut tally),
+                        _ => append_tagged(runs, &batch[..len], &mut tally),
                     }
                     Ok(len == 0)
                 });
-                blocks.publish(block, Writers::One, &mut run.tally);
+                blocks.publish(block, Writers::One, &mut tally);
             }
         }
         Ok(())
     }
 }
 
+/// Appends to each log its lines of a batch, in their order. What has no tag, or that of no log,
+/// is lost.
+fn append_tagged(runs: &mut [Run<'_>], batch: &[u8], tally: &mut Tally) {
+    let mut touched = Vec::new();
+    for line in batch.split_inclusive(|byte| *byte == b'\n') {
+        let known = Tag::split(line).filter(|(number, _)| *number < runs.len());
+        let Some((number, line)) = known else {
+            tally.add(Counter::AccessLogLost, 1);
+            continue;
+        };
+        let lines = &mut runs[number].lines;
+        if lines.is_empty() {
+            touched.push(number);
+        }
+        lines.extend_from_slice(line);
+    }
+    for number in touched {
+        let lines = std::mem::take(&mut runs[number].lines);
+        runs[number].append(&lines, tally);
+    }
+}
+
 impl<'a> Run<'a> {
     fn new(plan: &'a Log, told: &'a Told) -> Run<'a> {
-        let (tally, reopened) = (Tally::default(), told.reopens.get());
+        let (reopened, lines) = (told.reopens.get(), Vec::new());
         let (open_ms, aside_ms) = (0, 0);
         let mut run =
-            Run { plan, told, reopened, file: None, open_ms, aside_ms, tally, said: None };
+            Run { plan, told, reopened, file: None, open_ms, aside_ms, lines, said: None };
         run.open();
         run
     }
@@ -224,15 +264,15 @@ impl Run<'_> {
             reopens.set(reopens.get() + u64::from(signal == Signal::Reopen));
         }
         let is_told = std::mem::replace(&mut self.reopened, reopens.get()) != reopens.get();
-        if is_told && self.plan.path().is_some() {
+        if is_told && self.plan.to.path().is_some() {
             self.open();
         }
-        is_told && self.plan.path().is_some()
+        is_told && self.plan.to.path().is_some()
     }
 
     /// Appends a batch of whole lines. Waits for a pipe that is full; what cannot be written at
     /// all is counted.
-    fn append(&mut self, batch: &[u8]) {
+    fn append(&mut self, batch: &[u8], tally: &mut Tally) {
         self.put_aside_when_due(batch.len() as u64);
         let mut at = 0;
         while at < batch.len() {
@@ -263,7 +303,7 @@ impl Run<'_> {
             }
         }
         let whole = line_start(batch, at);
-        let is_own = self.plan.path().is_some();
+        let is_own = self.plan.to.path().is_some();
         if at > whole
             && let Some(open) = &mut self.file
         {
@@ -273,10 +313,10 @@ impl Run<'_> {
         let lost = count_lines(&batch[whole..]);
         match self.plan.which {
             Which::Access => {
-                self.tally.add(Counter::AccessLogLost, lost);
-                self.tally.add(Counter::AccessLogLines, count_lines(&batch[..whole]));
+                tally.add(Counter::AccessLogLost, lost);
+                tally.add(Counter::AccessLogLines, count_lines(&batch[..whole]));
             }
-            Which::Slow => self.tally.add(Counter::SlowLogLost, lost),
+            Which::Slow => tally.add(Counter::SlowLogLost, lost),
         }
         if lost == 0 {
             self.said = None;
@@ -317,7 +357,7 @@ impl Run<'_> {
 
     fn failed(&mut self, error: &io::Error) {
         // A pipe whose reader has gone is opened again for the next.
-        if error.kind() == ErrorKind::BrokenPipe && self.plan.path().is_some() {
+        if error.kind() == ErrorKind::BrokenPipe && self.plan.to.path().is_some() {
             self.file = None;
         }
         self.say(format!("the {} cannot be written, and lines are lost: {error}", self.name()));
@@ -354,7 +394,7 @@ impl Run<'_> {
 
     /// Puts the file aside when it is too old, or would be too long with so many bytes more.
     fn put_aside_when_due(&mut self, more: u64) {
-        let (Some(open), Some(path)) = (&self.file, self.plan.path()) else { return };
+        let (Some(open), Some(path)) = (&self.file, self.plan.to.path()) else { return };
         let Some(state) = open.state.filter(|state| state.len > 0) else { return };
         let is_long = self.plan.bytes_max.is_some_and(|most| more > 0 && state.len + more > most);
         let is_old = self.old_unix_ms(open).is_some_and(|due| due <= clock::unix_ms());
@@ -369,11 +409,8 @@ impl Run<'_> {
         }
     }
 
-    fn name(&self) -> &'static str {
-        match self.plan.which {
-            Which::Access => "access log",
-            Which::Slow => "slow log",
-        }
+    fn name(&self) -> &str {
+        &self.plan.name
     }
 
     /// Tells whoever runs the server, once for each trouble.

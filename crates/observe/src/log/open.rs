@@ -124,17 +124,17 @@ impl OpenLines {
         self.lines.last_mut().filter(|_| self.is_growing)
     }
 
-    /// The newest line, if it is open.
-    pub(super) fn newest(&mut self) -> Option<&mut OpenLine> {
-        self.lines.last_mut()
-    }
-
     /// The answer of the newest line was begun, when so many bytes had been sent.
     pub(super) fn place(&mut self, place: Place, sent: u64) {
         let start = sent.max(self.queued_end);
-        let Some(line) = self.growing() else { return };
-        (line.start, line.content) = (start, place.content.unwrap_or(0));
-        line.body = place.queued_end.saturating_sub(line.content);
+        if self.is_empty() {
+            return;
+        }
+        if let Some(line) = self.growing() {
+            (line.start, line.content) = (start, place.content.unwrap_or(0));
+            line.body = place.queued_end.saturating_sub(line.content);
+        }
+        // One that has no line is sent between others that have.
         if place.content.is_some() {
             self.end_growing(place.queued_end);
         }

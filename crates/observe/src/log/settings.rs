@@ -1,23 +1,9 @@
-//! Where the logs go, and what is in them.
-
-use std::path::PathBuf;
+//! What is in the logs, and how long their files grow.
 
 use flyball_sys::error_log::Level;
+use flyball_sys::log_file::AccessLog;
 
 use super::LogFormat;
-
-/// Where the access log goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AccessLog {
-    /// Nowhere.
-    Off,
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-    /// Appended to this file.
-    File(PathBuf),
-}
 
 /// How much is logged, what a line of the access log holds, and how long its files grow.
 #[derive(Clone, Debug)]

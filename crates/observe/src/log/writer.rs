@@ -9,6 +9,7 @@ use flyball_http::{End, Now, Remote, Request, Secured, Status};
 use flyball_sys::clock;
 
 use super::format::{Ended, LATE_BYTES_MAX, Record};
+use super::logs::Tag;
 use super::open::{OpenLines, Place};
 use super::{BATCH_BYTES_MAX, Lines, LogSender};
 use crate::mix::mix;
@@ -45,6 +46,8 @@ const LAST_MS_MAX: u64 = 1_000;
 /// An answer, as far as a line tells of it when it is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Answered<'a> {
+    /// The site that gave it, by its number in the configuration, if one did.
+    pub site: Option<usize>,
     /// Its status.
     pub status: Status,
     /// Length of the content that it promises, if that is known.
@@ -141,7 +144,8 @@ impl AccessLogWriter {
         self.0.as_ref().is_some_and(|open| open.names_users)
     }
 
-    /// Begins the line of one request, when its answer is known; then [`AccessLogWriter::place`].
+    /// Begins the line of one request, when its answer is known, if its site has a log; then
+    /// [`AccessLogWriter::place`].
     pub fn begin(
         &mut self,
         lines: &mut OpenLines,
@@ -150,7 +154,8 @@ impl AccessLogWriter {
         now: &Now,
     ) {
         let Some(open) = &mut self.0 else { return };
-        let Answered { status, bytes, user, began_ns, backend_ns } = *answer;
+        let Answered { site, status, bytes, user, began_ns, backend_ns } = *answer;
+        let Some(tag) = open.lines.targets.of(site) else { return };
         let duration_us =
             open.is_timed.then(|| clock::monotonic_ns().saturating_sub(began_ns) / 1_000);
         let record = Record {
@@ -164,7 +169,7 @@ impl AccessLogWriter {
             worker: open.worker,
             id: open.next_id(),
         };
-        open.begin(lines, &record, (End::Whole, began_ns, backend_ns), bytes, now);
+        open.begin(lines, (tag, &record), (End::Whole, began_ns, backend_ns), bytes, now);
     }
 
     /// Begins the line of a request that was refused before it was understood, by so much content;
@@ -177,6 +182,7 @@ impl AccessLogWriter {
         now: &Now,
     ) {
         let Some(open) = &mut self.0 else { return };
+        let Some(tag) = open.lines.targets.of(None) else { return };
         let is_late = matches!(status, Status::REQUEST_TIMEOUT | Status::SERVICE_UNAVAILABLE);
         let end = if is_late { End::Timeout } else { End::Refused };
         let record = Record {
@@ -190,16 +196,16 @@ impl AccessLogWriter {
             worker: open.worker,
             id: open.next_id(),
         };
-        open.begin(lines, &record, (end, 0, 0), Some(content), now);
+        open.begin(lines, (tag, &record), (end, 0, 0), Some(content), now);
     }
 
     /// The answer whose line was begun is in the output, of which so much was sent before.
     pub fn place(&mut self, lines: &mut OpenLines, place: Place, sent: u64) {
         let Some(open) = &mut self.0 else { return };
-        lines.place(place, sent);
         if place.content.is_some() {
             open.backend_done(lines);
         }
+        lines.place(place, sent);
     }
 
     /// So many bytes more of the body of the newest answer are in the output.
@@ -210,8 +216,8 @@ impl AccessLogWriter {
     /// All of the newest answer is in the output, and it ends there.
     pub fn end_growing(&mut self, lines: &mut OpenLines, queued_end: u64) {
         let Some(open) = &mut self.0 else { return };
-        lines.end_growing(queued_end);
         open.backend_done(lines);
+        lines.end_growing(queued_end);
     }
 
     /// So many bytes of the output of a connection were sent since that began: lines of answers
@@ -295,7 +301,7 @@ impl Open {
     fn begin(
         &mut self,
         lines: &mut OpenLines,
-        record: &Record<'_>,
+        record: (Tag, &Record<'_>),
         line: (End, u64, u64),
         promised: Option<u64>,
         now: &Now,
@@ -312,13 +318,19 @@ impl Open {
     }
 
     /// Writes a line but for what is late.
-    fn write(&mut self, lines: &mut OpenLines, record: &Record<'_>, line: (End, u64, u64)) {
+    fn write(
+        &mut self,
+        lines: &mut OpenLines,
+        (tag, record): (Tag, &Record<'_>),
+        line: (End, u64, u64),
+    ) {
         let format = &self.lines.format;
         let (start, holes) = (lines.text.len(), lines.holes.len());
         let late_bytes_max = format.late().len() * LATE_BYTES_MAX;
         for most in [FIELD_BYTES_MAX, FIELD_BYTES_MIDDLE, FIELD_BYTES_CUT] {
             lines.text.truncate(start);
             lines.holes.truncate(holes);
+            lines.text.extend_from_slice(tag.bytes());
             format.write(record, &self.dates, most, (&mut lines.text, &mut lines.holes));
             if lines.text.len() - start + late_bytes_max < LINE_BYTES_MAX {
                 break;
@@ -330,7 +342,7 @@ impl Open {
     /// The backend of the newest answer has no more to say.
     fn backend_done(&self, lines: &mut OpenLines) {
         if self.times_answers
-            && let Some(line) = lines.newest()
+            && let Some(line) = lines.growing()
             && line.backend_ns != 0
         {
             line.backend_done_ns = clock::monotonic_ns();
@@ -445,7 +457,7 @@ fn is_full(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Lines, LogFormat};
+    use super::super::{AccessLog, AccessLogs, Lines, LogFormat};
     use super::*;
     use flyball_http::{Head, Limits, scan};
     use flyball_sys::channel::Channel;
@@ -457,22 +469,35 @@ mod tests {
         channel.set_nonblocking().unwrap();
         there.set_nonblocking().unwrap();
         let format = LogFormat::parse(format).unwrap();
-        let lines = Lines { format, channel, waiting: AtomicUsize::new(0) };
+        let sites = [AccessLog::Off, AccessLog::File("own".into())];
+        let targets = AccessLogs::of(&AccessLog::Stdout, &sites).targets().clone();
+        let lines = Lines { format, targets, channel, waiting: AtomicUsize::new(0) };
         let sender = LogSender { on: Some(Arc::new(lines)), ..LogSender::off() }.of_worker(2);
         (AccessLogWriter::new(&sender), sender, there)
     }
 
     /// Begins the line of a request for this, whose answer promises five bytes.
     fn begin(writer: &mut AccessLogWriter, lines: &mut OpenLines, target: &str, now: &Now) {
-        let bytes = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
+        begin_of(writer, lines, None, target, now);
+    }
+
+    /// The same for an answer of this site.
+    fn begin_of(
+        writer: &mut AccessLogWriter,
+        lines: &mut OpenLines,
+        site: Option<usize>,
+        target: &str,
+        now: &Now,
+    ) {
+        let text = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
         let limits = Limits { target_bytes_max: 1 << 20, ..Limits::default() };
         let mut head = Head::default();
-        scan::parse_head(bytes.as_bytes(), &limits, &mut head).unwrap();
+        scan::parse_head(text.as_bytes(), &limits, &mut head).unwrap();
         head.client = Remote::Ip([127, 0, 0, 1].into());
         let began_ns = writer.clock_ns();
-        let answer =
-            Answered { status: Status::OK, bytes: Some(5), user: None, began_ns, backend_ns: 0 };
-        writer.begin(lines, &head.request(bytes.as_bytes()), &answer, now);
+        let (status, bytes, user, backend_ns) = (Status::OK, Some(5), None, 0);
+        let answer = Answered { site, status, bytes, user, began_ns, backend_ns };
+        writer.begin(lines, &head.request(text.as_bytes()), &answer, now);
     }
 
     fn write(writer: &mut AccessLogWriter, target: &str, now: &Now) {
@@ -485,11 +510,48 @@ mod tests {
         assert!(lines.is_empty());
     }
 
+    /// The lines that come in one batch, all of them for the log of the server.
     fn batch(there: &Channel) -> Option<String> {
+        let lines = tagged(there)?;
+        assert!(lines.iter().all(|(number, _)| *number == 0), "{lines:?}");
+        Some(lines.into_iter().map(|(_, line)| line).collect())
+    }
+
+    /// The lines that come in one batch, with the numbers of their logs.
+    fn tagged(there: &Channel) -> Option<Vec<(usize, String)>> {
         let mut batch = vec![0; BATCH_BYTES_MAX];
         let (len, _) = there.receive(&mut batch).ok()?;
-        batch.truncate(len);
-        Some(String::from_utf8(batch).unwrap())
+        let read = |line| {
+            let (number, line) = Tag::split(line).unwrap();
+            (number, String::from_utf8(line.to_vec()).unwrap())
+        };
+        Some(batch[..len].split_inclusive(|byte| *byte == b'\n').map(read).collect())
+    }
+
+    #[test]
+    fn a_line_says_which_log_it_is_for_and_a_site_without_one_has_none() {
+        let (mut writer, _sender, there) = writer("$path $sent $end");
+        let (mut lines, now) = (OpenLines::default(), Now::new(0, 0));
+        let mut end = 0;
+        for (site, path) in
+            [(Some(1), "/own"), (Some(0), "/none"), (None, "/server"), (Some(1), "/own")]
+        {
+            begin_of(&mut writer, &mut lines, site, path, &now);
+            end += 100;
+            let place = Place { queued_end: end, content: Some(5) };
+            writer.place(&mut lines, place, 0);
+        }
+        // A body that is made meanwhile, of a site without a log, is no other answer's.
+        begin_of(&mut writer, &mut lines, Some(0), "/none", &now);
+        writer.place(&mut lines, Place { queued_end: end + 95, content: None }, 0);
+        writer.grow(&mut lines, 30);
+        writer.end_growing(&mut lines, end + 125);
+        writer.sent(&mut lines, end + 125, &now);
+        assert!(lines.is_empty());
+        writer.flush();
+        let line = |number, path: &str| (number, format!("{path} 5 whole\n"));
+        let expected = [line(1, "/own"), line(0, "/server"), line(1, "/own")];
+        assert_eq!(tagged(&there), Some(expected.to_vec()));
     }
 
     #[test]

@@ -219,7 +219,9 @@ impl Master {
     /// Makes what the next worker of this place has for itself.
     fn give(&mut self, at: usize) -> io::Result<Own> {
         let Setup { appender, settings, spawner, .. } = &self.server.setup;
-        let sender = appender.as_ref().map(|appender| appender.sender(&settings.log));
+        let send =
+            |appender: &Arc<Appender>| appender.sender(&settings.access_logs(), &settings.log);
+        let sender = appender.as_ref().map(send);
         let log = sender.transpose()?.unwrap_or_else(LogSender::off);
         let programs = spawner.as_ref().map(|spawner| spawner.admit()).transpose()?;
         let (seen, accepting) = process::lifeline()?;

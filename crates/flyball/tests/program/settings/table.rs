@@ -348,6 +348,7 @@ fn each_setting_fills_one_field_and_all_are_filled() {
 #[test]
 fn each_site_setting_fills_one_field_and_all_are_filled() {
     let mut site = SiteSettings {
+        access_log: AccessLog::Stdout,
         hosts: vec!["other".into()],
         root: Some("other".into()),
         index: Vec::new(),
