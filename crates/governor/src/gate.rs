@@ -267,3 +267,101 @@ impl Gate {
         Entry::Refuse { retry_after_s: from + self.random % (to - from + 1), why }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Ns = 1_000_000;
+
+    fn orders(overloaded: bool, busy_percent: u32) -> Orders {
+        Orders { overloaded, busy_percent, ..Orders::FREE }
+    }
+
+    fn ask(gate: &mut Gate, now: Ns, orders: &Orders, bounds: &GateBounds) -> Entry {
+        gate.ask(now, Ask::default(), orders, bounds, &mut |_: Ns, _: Move| {})
+    }
+
+    #[test]
+    fn the_queue_is_as_long_as_its_time_and_never_shorter_than_two_requests() {
+        let waiting = |service: Ns| {
+            let (mut gate, bounds) = (Gate::with_seed(1), GateBounds::default());
+            gate.ended(service, false, false);
+            let entries: Vec<Entry> =
+                (0..300).map(|_| ask(&mut gate, 0, &orders(false, 90), &bounds)).collect();
+            assert!(entries[..8].iter().all(|entry| *entry == Entry::Now));
+            entries.iter().filter(|entry| **entry == Entry::Wait).count()
+        };
+        // Eight places: 100 ms are 160 requests of 5 ms; two of 400 ms are 16.
+        assert_eq!([waiting(5 * MS), waiting(50 * MS), waiting(400 * MS)], [160, 16, 16]);
+    }
+
+    #[test]
+    fn an_overload_takes_places_at_once_and_they_come_back_as_the_loop_bears_them() {
+        let (mut gate, bounds) = (Gate::with_seed(1), GateBounds::default());
+        let mut moved = Vec::new();
+        let mut note = |_: Ns, made: Move| moved.push((made.from, made.to));
+        for (s, overloaded, busy) in
+            [(1, true, 99), (2, false, 80), (3, false, 40), (3, false, 40), (4, false, 40)]
+        {
+            let now = s * 1_000 * MS;
+            gate.ask(now, Ask::default(), &orders(overloaded, busy), &bounds, &mut note);
+        }
+        assert_eq!(moved, [(8, 1), (1, 2), (2, 3)]);
+    }
+
+    #[test]
+    fn who_is_first_passes_within_a_twentieth_of_the_time() {
+        let bounds = GateBounds { places: 1, ..GateBounds::default() };
+        let mut gate = Gate::with_seed(1);
+        gate.ended(300 * MS, false, false);
+        let first = Ask { first: true, queued: 0 };
+        let mut passed = 0;
+        for n in 0..200 {
+            let now = n * 100 * MS;
+            let entry = gate.ask(now, first, &Orders::FREE, &bounds, &mut |_: Ns, _: Move| {});
+            // Now and then one has its turn as any other.
+            if entry == Entry::Now {
+                passed += 1;
+                gate.ended(100 * MS, false, true);
+            } else if entry == Entry::Wait {
+                gate.left();
+            }
+            gate.busy = 1;
+        }
+        assert!((9..=12).contains(&passed), "{passed} of 200, each of 100 ms within 20 s");
+    }
+
+    #[test]
+    fn late_work_is_refused_and_what_waited_too_long_too() {
+        let (mut gate, bounds) = (Gate::with_seed(1), GateBounds::default());
+        let mut late = Orders::FREE;
+        late.arrive.late_after = Some(200 * MS);
+        let asks = |queued| Ask { first: false, queued };
+        let mut ask = |queued| gate.ask(0, asks(queued), &late, &bounds, &mut |_: Ns, _: Move| {});
+        assert_eq!(ask(200 * MS), Entry::Now);
+        assert!(matches!(ask(201 * MS), Entry::Refuse { why: Why::Late { .. }, .. }));
+        assert_eq!(gate.begin(0, 200 * MS, &late, &bounds), Entry::Now);
+        let entry = gate.begin(0, 201 * MS, &late, &bounds);
+        assert!(matches!(entry, Entry::Refuse { why: Why::Late { .. }, .. }));
+    }
+
+    #[test]
+    fn watched_or_off_none_is_refused_and_the_oldest_is_next() {
+        for mode in [Mode::Watch, Mode::Off] {
+            let bounds = GateBounds { mode, places: 2, ..GateBounds::default() };
+            let mut gate = Gate::with_seed(1);
+            gate.ended(1_000 * MS, false, false);
+            let asked: Vec<Entry> =
+                (0..50).map(|_| ask(&mut gate, 0, &orders(true, 99), &bounds)).collect();
+            assert_eq!(asked[..2], [Entry::Now; 2]);
+            assert!(asked[2..].iter().all(|entry| *entry == Entry::Wait));
+            assert_eq!(gate.next(9_000 * MS, &bounds), Next::Oldest);
+            assert_eq!(gate.begin(0, 9_000 * MS, &orders(true, 99), &bounds), Entry::Now);
+        }
+        let gate = Gate { waiting: 11, ..Gate::with_seed(1) };
+        assert_eq!(gate.next(0, &GateBounds::default()), Next::Newest);
+        assert_eq!(Gate::with_seed(1).next(51 * MS, &GateBounds::default()), Next::Newest);
+        assert_eq!(Gate::with_seed(1).next(50 * MS, &GateBounds::default()), Next::Oldest);
+    }
+}

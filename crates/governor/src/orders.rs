@@ -11,8 +11,8 @@ const UNREAD_MAX: u32 = 16;
 /// What holds until the next turn ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Orders {
-    /// How many connections a turn can work on; `u32::MAX` where that is not bounded. As many events
-    /// are asked for: more would be told again in each turn, as long as they are carried over.
+    /// How many connections a turn can work on; `u32::MAX` where that is not bounded. As many
+    /// events are asked for: more would be told again in each turn while they are carried over.
     pub work_on: u32,
     /// How many are accepted at least, whatever is due already: none, or one.
     pub accept_least: u32,

@@ -119,3 +119,61 @@ impl Sojourn {
         (!self.overloaded).then_some(Why::Calm { for_ms: Ms(calm) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bounds::Bounds;
+    use crate::turn::Age;
+
+    const MS: Ns = 1_000_000;
+    const TARGET: Ns = 8 * MS;
+
+    /// Whether it is overloaded after each window of 100 ms, of whose heads these are the ages in
+    /// milliseconds.
+    fn after(windows: &[&[u64]]) -> Vec<bool> {
+        let (mut sojourn, bounds) = (Sojourn::from(0), Bounds::default().queue);
+        let mut now = 0;
+        let judged = windows.iter().map(|ages| {
+            for (n, age) in ages.iter().enumerate() {
+                let (queued, at) = (age * MS, now + n as Ns * MS);
+                let head = Head::Accepted(Age { queued, ..Age::default() });
+                sojourn.turned(&Turn { now: at, accepted: 1, head, ..Turn::default() });
+            }
+            now += 100 * MS;
+            assert!(sojourn.is_due(now, &bounds));
+            sojourn.judge(now, TARGET, false, &bounds);
+            sojourn.is_overloaded()
+        });
+        judged.collect()
+    }
+
+    #[test]
+    fn the_least_age_of_a_window_counts_and_not_the_mean() {
+        assert_eq!(after(&[&[90, 60, 30, 8]]), [false]);
+        assert_eq!(after(&[&[90, 60, 30, 12]]), [true]);
+    }
+
+    #[test]
+    fn it_is_over_when_it_was_calm_by_half_for_a_second() {
+        let mut windows: Vec<&[u64]> = vec![&[12]];
+        windows.extend([&[0][..]; 9]);
+        // Not old, and not calm: it begins again.
+        windows.push(&[4]);
+        windows.extend([&[0][..]; 10]);
+        let overloaded = after(&windows);
+        assert!(overloaded[..20].iter().all(|is| *is) && !overloaded[20], "{overloaded:?}");
+    }
+
+    #[test]
+    fn a_queue_from_which_none_is_accepted_ages_by_itself() {
+        let (mut sojourn, bounds) = (Sojourn::from(0), Bounds::default().queue);
+        sojourn.turned(&Turn { now: 10 * MS, accepted: 1, ..Turn::default() });
+        for n in 2..10 {
+            let now = n * 10 * MS;
+            sojourn.turned(&Turn { now, head: Head::Stuck, ..Turn::default() });
+        }
+        let why = sojourn.judge(100 * MS, TARGET, false, &bounds);
+        assert_eq!(why, Some(Why::HeadOld { age_ms: Ms(10 * MS), target_ms: Ms(TARGET) }));
+    }
+}

@@ -184,3 +184,173 @@ impl Steering {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Ns = 1_000_000;
+
+    const POOL: PoolBounds = PoolBounds { least: 2, most: 32, takes_cpu: true };
+    const BOUNDS: SteeringBounds<'_> = SteeringBounds {
+        frozen: false,
+        pinned: &[],
+        helpers: Some(PoolBounds { takes_cpu: false, ..POOL }),
+        threads: Some(POOL),
+        workers_most: Some(8),
+    };
+
+    /// The `n`th window of ten seconds.
+    fn window(n: u64) -> Window<'static> {
+        let (lasted, idle_percent) = (SETTLES, 50);
+        let machine = Machine { allowed_percent: 200, idle_percent, lasted, ..Machine::default() };
+        Window {
+            from: n * SETTLES,
+            to: (n + 1) * SETTLES,
+            overloaded: &[false],
+            finishing: false,
+            helpers: None,
+            threads: None,
+            workers: 2,
+            machine,
+            advice: Advice::default(),
+        }
+    }
+
+    fn waits(size: u32, jobs: u32, service: Ns) -> Option<Pool> {
+        Some(Pool { size, jobs, service, waited_p95: 3 * service, idle: 0 })
+    }
+
+    fn told(made: Option<Move>) -> Option<(Lever, u64, u64)> {
+        made.map(|made| (made.lever, made.from, made.to))
+    }
+
+    #[test]
+    fn a_pool_grows_by_littles_law_at_most_to_twice_its_size_and_while_there_is_cpu() {
+        // 200 a second of 100 ms are 20 at work, and half as many more.
+        for (size, to) in [(4, 8), (20, 30), (30, 31), (31, 32)] {
+            let window = Window { helpers: waits(size, 2_000, 100 * MS), ..window(0) };
+            let made = told(Steering::default().step(&window, &BOUNDS));
+            assert_eq!(made, Some((Lever::Helpers, u64::from(size), to)));
+        }
+        let full = Window { helpers: waits(32, 2_000, 100 * MS), ..window(0) };
+        assert_eq!(Steering::default().step(&full, &BOUNDS), None);
+        let machine = Machine { idle_percent: 10, ..window(0).machine };
+        let busy = Window { helpers: waits(4, 2_000, 100 * MS), machine, ..window(0) };
+        assert_eq!(Steering::default().step(&busy, &BOUNDS), None);
+    }
+
+    #[test]
+    fn in_overload_helpers_of_a_disk_grow_and_threads_do_not() {
+        let both = |n| Window {
+            helpers: waits(4, 200, 100 * MS),
+            threads: waits(4, 200, 100 * MS),
+            overloaded: &[false, true],
+            ..window(n)
+        };
+        let mut steering = Steering::default();
+        assert_eq!(told(steering.step(&both(0), &BOUNDS)), Some((Lever::Helpers, 4, 5)));
+        let only = Window { helpers: None, ..both(2) };
+        assert_eq!(steering.step(&only, &BOUNDS), None);
+        let calm = Window { overloaded: &[false], ..only };
+        assert_eq!(told(steering.step(&calm, &BOUNDS)), Some((Lever::Threads, 4, 5)));
+    }
+
+    #[test]
+    fn a_pool_that_grew_for_nothing_is_taken_back_and_left_alone() {
+        let mut steering = Steering::default();
+        let first = Window { helpers: waits(4, 400, 100 * MS), ..window(0) };
+        assert_eq!(told(steering.step(&first, &BOUNDS)), Some((Lever::Helpers, 4, 6)));
+        // One arm: each job takes longer, and there are no more of them.
+        let then = |n| Window { helpers: waits(6, 400, 150 * MS), ..window(n) };
+        let made = steering.step(&then(1), &BOUNDS).unwrap();
+        assert_eq!(told(Some(made)), Some((Lever::Helpers, 6, 4)));
+        assert!(matches!(made.why, Why::NoGain { per_s: 40, .. }), "{made}");
+        let again = |n| Window { helpers: waits(4, 400, 100 * MS), ..window(n) };
+        assert!((2..31).all(|n| steering.step(&again(n), &BOUNDS).is_none()));
+        assert!(steering.step(&again(32), &BOUNDS).is_some());
+    }
+
+    #[test]
+    fn idle_threads_end_one_in_a_minute_down_to_what_is_at_work() {
+        let mut steering = Steering::default();
+        let mut size = 6;
+        let mut ended = Vec::new();
+        for n in 0..60 {
+            let pool = Pool { size, jobs: 200, service: 100 * MS, waited_p95: 0, idle: 1 };
+            let window = Window { threads: Some(pool), ..window(n) };
+            if let Some(made) = steering.step(&window, &BOUNDS) {
+                size = made.to as u32;
+                ended.push((n, size));
+            }
+        }
+        // Two at work, and half as many more.
+        assert_eq!(ended, [(5, 5), (11, 4), (17, 3)]);
+    }
+
+    #[test]
+    fn workers_follow_an_allowance_that_lasts_and_not_more_often_than_in_five_minutes() {
+        let mut steering = Steering::default();
+        let mut workers = 2;
+        let mut moved = Vec::new();
+        for n in 0..80 {
+            let allowed_percent = match n {
+                0..10 => 200,
+                10..12 => 50,
+                12..20 => 200,
+                20..30 => 50,
+                _ => 350,
+            };
+            let machine = Machine { allowed_percent, ..window(n).machine };
+            let window = Window { machine, workers, ..window(n) };
+            if let Some(made) = steering.step(&window, &BOUNDS) {
+                workers = made.to as u32;
+                moved.push((n, workers));
+            }
+        }
+        assert_eq!(moved, [(22, 1), (52, 4)]);
+    }
+
+    #[test]
+    fn what_is_frozen_or_pinned_does_not_move_and_one_moves_at_a_time() {
+        let both = |n| Window {
+            helpers: waits(4, 200, 100 * MS),
+            threads: waits(4, 200, 100 * MS),
+            ..window(n)
+        };
+        let frozen = SteeringBounds { frozen: true, ..BOUNDS };
+        assert_eq!(Steering::default().step(&both(0), &frozen), None);
+        let pinned = SteeringBounds { pinned: &[Lever::Helpers], ..BOUNDS };
+        let made = Steering::default().step(&both(0), &pinned);
+        assert_eq!(told(made), Some((Lever::Threads, 4, 5)));
+        let mut steering = Steering::default();
+        assert!(steering.step(&both(0), &BOUNDS).is_some());
+        let soon = Window { to: both(0).to + SETTLES / 2, ..both(0) };
+        assert_eq!(steering.step(&soon, &BOUNDS), None);
+    }
+
+    #[test]
+    fn advice_is_given_now_and_then_and_moves_nothing() {
+        let mut steering = Steering::default();
+        let advice = Advice {
+            accept_limit: Some((16, 720)),
+            cache: Some((64 << 20, 128 << 20, 400)),
+            disk_percent: Some(35),
+        };
+        let given: Vec<(u64, Lever)> = (0..70)
+            .filter_map(|n| {
+                let made = steering.step(&Window { advice, ..window(n) }, &BOUNDS)?;
+                Some((n, made.lever))
+            })
+            .collect();
+        let all = [Lever::AcceptLimit, Lever::CacheContent, Lever::Architecture];
+        let at = |first: u64| (first..).zip(all);
+        assert_eq!(given, at(0).chain(at(60)).collect::<Vec<_>>());
+        let quiet = Advice {
+            accept_limit: Some((1, 720)),
+            cache: Some((64, 128, 100)),
+            disk_percent: Some(5),
+        };
+        assert_eq!(steering.step(&Window { advice: quiet, ..window(200) }, &BOUNDS), None);
+    }
+}

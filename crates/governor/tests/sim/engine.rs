@@ -357,7 +357,7 @@ impl<'a> Sim<'a> {
         // The kernel lets in one more than it was told.
         if queue.waiting.len() > queue.limit as usize {
             queue.drops = queue.drops.wrapping_add(1);
-            self.report.drops += 1;
+            self.report.drops += u64::from(self.now as f64 >= self.workload.warm * 1e9);
             if let Some(after) = again_after(self.workload.deferred, of.tries) {
                 of.tries += 1;
                 self.agenda.put(self.now + after, Event::Syn(conn));

@@ -10,4 +10,5 @@ mod regret;
 mod report;
 mod server;
 mod traps;
+mod validation;
 mod workload;

@@ -266,3 +266,23 @@ fn a_run_is_the_same_each_time_and_watching_changes_no_answer() {
     assert!(near(good[1], free[1]) && near(drops, free_drops), "{good:?} {free:?}");
     assert!(latencies[1].len().abs_diff(free_latencies[1].len()) <= 2);
 }
+
+#[test]
+#[ignore = "full tier"]
+fn a_turn_costs_no_more_than_reading_the_clock_some_times() {
+    let (mut governor, bounds) = (Loop::from(0), Bounds::default());
+    let mut now = 0;
+    let mut batch = || {
+        let start = std::time::Instant::now();
+        for _ in 0..10_000 {
+            now += 100_000;
+            let turn = Turn { now, took: 60_000, accepted: 1, worked_on: 2, ..Turn::default() };
+            std::hint::black_box(governor.turn(&turn, &bounds, &mut |_: Ns, _: Move| {}));
+        }
+        start.elapsed().as_nanos() as f64 / 1e4
+    };
+    let least = (0..100).map(|_| batch()).fold(f64::MAX, f64::min);
+    println!("{least:.1} ns for a turn, {} bytes", size_of::<Loop>());
+    // Sixty is the aim.
+    assert!(least <= 600.0, "{least:.1} ns");
+}

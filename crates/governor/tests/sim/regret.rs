@@ -191,7 +191,10 @@ fn table(workloads: &[Workload]) -> Vec<Regret> {
         first.extend(second.join().expect("the second half is judged"));
         first
     });
-    println!("regret against the best static setting, in percent; p99 of the admitted in ms");
+    println!(
+        "regret against the best static setting, in percent; p99 of the admitted in ms, of that"
+    );
+    println!("setting and governed; then the harm below saturation, or that setting");
     println!(
         "{:44} default governed | without phases backlog discard gate newest ladder | p99",
         ""
@@ -231,8 +234,12 @@ fn summary(what: &str, judged: &[Regret]) -> (f64, f64) {
         100.0 * default
     );
     for (n, (name, _)) in Layers::ablations().iter().enumerate() {
-        let more = mean(judged.iter().map(|regret| regret.without[n] - regret.governed));
-        println!("  without {name:8} {:+.2} % more regret", 100.0 * more);
+        // What is lost without the layer, in shares of the better of the two.
+        let lost = mean(judged.iter().map(|of| {
+            let (with, without) = (1.0 - of.governed, 1.0 - of.without[n]);
+            (with - without) / with.max(without).max(1e-9)
+        }));
+        println!("  without {name:8} {:+.2} % of goodput lost", 100.0 * lost);
     }
     (mean_regret, worst)
 }

@@ -189,7 +189,12 @@ impl Sim<'_> {
         let read = worked > 0 && worked.is_multiple_of(of.orders.unread());
         let is_over =
             read && of.orders.work_for.is_some_and(|time| self.now - of.phase_began >= time);
-        let next = if of.batch > 0 && !is_over { of.due.pop_front() } else { None };
+        let is_newest_first = self.workload.family == Family::Tux;
+        let next = match of.batch > 0 && !is_over {
+            true if is_newest_first => of.due.pop_back(),
+            true => of.due.pop_front(),
+            false => None,
+        };
         let Some(conn) = next else { return self.end_turn(at) };
         of.batch -= 1;
         of.turn.worked_on += 1;

@@ -69,7 +69,7 @@ pub(crate) enum Family {
     Disk(usize),
     /// So many threads that block. Whether their process may change the accept queue.
     Threads(usize, bool),
-    /// One loop whose work phase goes on while it accepts (TUX).
+    /// One loop whose work phase lasts until nothing is due, the newest first (TUX).
     Tux,
 }
 
