@@ -15,6 +15,7 @@ mod conditionals;
 mod deadlines;
 mod draining;
 mod etags;
+mod host_roots;
 mod hosts;
 mod keep_alive;
 mod limits;
@@ -134,6 +135,11 @@ for_each_architecture! {
             an_unread_request_body_makes_it_the_last_answer,
             a_stopping_server_finishes_it,
             http_1_0_is_told_that_it_was_cut_short,
+        ],
+        host_roots: [
+            each_directory_that_a_host_names_is_a_site,
+            a_directory_that_cannot_be_served_closes_no_other,
+            what_is_said_of_the_site_holds_for_each_of_its_hosts,
         ],
         limits: [
             so_many_connections_of_a_client_are_answered_at_a_path,

@@ -1,5 +1,6 @@
 //! What the descriptors of a process are for: connections, files and the rest.
 
+use flyball_site::Spread;
 use flyball_sys::process;
 
 use crate::settings::Settings;
@@ -21,6 +22,7 @@ pub fn bound_files(settings: &mut Settings) {
 
 /// How many connections a worker's descriptors leave room for, beside files and the rest.
 pub fn connections_that_fit(settings: &Settings) -> usize {
-    let others = DESCRIPTORS_RESERVED + settings.caches.files_max;
+    let hosts = settings.sites.iter().filter(|site| matches!(site.spread, Spread::Of(_))).count();
+    let others = DESCRIPTORS_RESERVED + settings.caches.files_max + hosts;
     process::descriptor_limit().saturating_sub(others).max(CONNECTIONS_MIN)
 }

@@ -384,6 +384,8 @@ pub struct RunningSettings {
     pub files: Vec<PathBuf>,
     /// Warnings about keys that are written by the names that they had in the version before.
     pub renamed: Vec<String>,
+    /// Warnings about directories of hosts that are not served.
+    pub unserved: Vec<String>,
     /// When set, a taken port is passed over for the next free one, at most this many times.
     pub port_tries: u16,
     /// Where the process id of the master is written.
@@ -408,6 +410,7 @@ impl Default for RunningSettings {
         RunningSettings {
             files: Vec::new(),
             renamed: Vec::new(),
+            unserved: Vec::new(),
             port_tries: 0,
             pid_file: None,
             admin_mode: 0o600,

@@ -48,7 +48,8 @@ pub(crate) fn configuration(
     confinement: &Confinement,
 ) -> Result<Option<Configuration>, String> {
     let acme = &settings.tls.acme;
-    let is_wanted = |site: &&SiteSettings| site.tls.source == CertificateSource::Acme;
+    let is_wanted =
+        |site: &&SiteSettings| site.tls.source == CertificateSource::Acme && !site.is_many();
     let certificates: Vec<_> = settings.sites.iter().filter(is_wanted).map(names_of).collect();
     if certificates.is_empty() || !settings.speaks_tls() {
         return Ok(None);

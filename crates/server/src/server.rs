@@ -10,7 +10,7 @@ use flyball_arch::Architecture;
 use flyball_arch::descriptors::bound_files;
 use flyball_arch::settings::{Listen, RunningSettings, Settings};
 use flyball_observe::log::{self, Appender};
-use flyball_site::{Earlier, Sites};
+use flyball_site::{Earlier, Sites, host_roots};
 use flyball_sys::channel::Channel;
 use flyball_sys::net::{self, Address, Endpoint, ListenOptions};
 use flyball_sys::node::Node;
@@ -83,6 +83,7 @@ impl Setup {
         earlier: Earlier<'_>,
         kept: &Kept,
     ) -> Result<Setup, String> {
+        spread_hosts(&mut settings)?;
         derive(&mut settings);
         // How many workers there are, and what each may use, is decided here for good.
         settings.cpus.get_or_insert_with(process::cpu_allowance);
@@ -223,6 +224,7 @@ impl Server {
         settings: &Settings,
     ) -> Result<Checked, String> {
         let mut settings = settings.clone();
+        spread_hosts(&mut settings)?;
         derive(&mut settings);
         let confinement = Confinement::new(architecture, &settings)?;
         confinement.check()?;
@@ -309,6 +311,12 @@ fn open_sites(
     let mut sites = sites.map_err(|error| error.to_string())?;
     sites.serve_at(&settings.lists_of_hosts());
     Ok(sites)
+}
+
+/// Puts the sites in that directories are, as they are now. Blocks on the disk.
+fn spread_hosts(settings: &mut Settings) -> Result<(), String> {
+    settings.running.unserved = host_roots::spread(&mut settings.sites)?;
+    Ok(())
 }
 
 /// Sets whatever follows from other settings and from this machine.

@@ -13,6 +13,7 @@ mod change;
 mod children;
 mod commands;
 mod generations;
+mod hosts;
 mod pid_file;
 mod reload;
 mod roots;

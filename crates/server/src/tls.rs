@@ -413,6 +413,7 @@ struct Reader {
 impl Reader {
     fn site(&mut self, site: &SiteSettings, settings: &Settings) -> Result<Site, String> {
         let pairs = match site.tls.source {
+            _ if site.is_many() => Vec::new(),
             CertificateSource::Acme => vec![self.acme(site, settings)?],
             CertificateSource::Internal => vec![self.internal(site, settings)?],
             _ => {

@@ -7,12 +7,15 @@ use flyball_arch::descriptors::connections_that_fit;
 use flyball_arch::settings::{AccessLog, SendMode, Settings};
 use flyball_arch::{Architecture, registry};
 use flyball_site::hosts::Hosts;
-use flyball_site::{CachePolicy, Sites};
+use flyball_site::{CachePolicy, SiteSettings, Sites, Spread};
 use flyball_sys::machine::sysctl_number;
 use flyball_sys::net::Endpoint;
 
 use crate::sandbox::{self, Confinement};
 use crate::{acme, spool};
+
+/// Hosts that are told of one by one.
+const CLOSED_TOLD_MAX: usize = 3;
 
 /// All warnings about settings on this machine, the sites opened.
 pub(crate) fn all(
@@ -25,6 +28,8 @@ pub(crate) fn all(
     warnings.extend(registry::unused_settings(architecture, settings));
     warnings.extend(idle(settings));
     warnings.extend(idle_of_sites(settings));
+    warnings.extend(settings.running.unserved.iter().cloned());
+    warnings.extend(closed(sites));
     warnings.extend(sites.warnings());
     warnings.extend(shown(settings, sites));
     warnings.extend(spool::warning(settings, sites));
@@ -42,6 +47,19 @@ pub(crate) fn all(
         warnings.push(format!(
             "connections.max is {most}, but the descriptor limit leaves room for {room}"
         ));
+    }
+    warnings
+}
+
+/// Hosts that are not served although their directories are there: the first of them, and how many
+/// more there are.
+fn closed(sites: &Sites) -> Vec<String> {
+    let all = sites.closed();
+    let told = |why: &String| format!("site.root: {why}; this host is not served");
+    let mut warnings: Vec<String> = all.iter().take(CLOSED_TOLD_MAX).map(told).collect();
+    let more = all.len().saturating_sub(CLOSED_TOLD_MAX);
+    if more > 0 {
+        warnings.push(format!("site.root: {more} more hosts are not served"));
     }
     warnings
 }
@@ -108,16 +126,28 @@ fn idle_of_sites(settings: &Settings) -> Vec<String> {
     let all: Vec<_> = settings.listen.iter().map(|at| settings.number_of_hosts(at)).collect();
     for (number, site) in settings.sites.iter().enumerate() {
         let is_served = |at: &u16| hosts.sites_at(*at).is_none_or(|sites| sites.contains(&number));
-        if !all.is_empty() && !all.iter().any(is_served) {
+        let is_left_out = !all.is_empty() && !all.iter().any(is_served);
+        if is_left_out && !site.is_many() && !matches!(site.spread, Spread::Of(_)) {
             let named = site.hosts.join(", ");
             warnings.push(format!("`listener.hosts`: no listener serves the site of {named}"));
         }
     }
+    warnings.extend(without_directory(settings, &hosts));
     let has_certificate = settings.sites.iter().any(|site| site.tls.has_certificate());
     if has_certificate && !settings.speaks_tls() {
         warnings.push(format!("`site.certificate` has a meaning only with {SECURE}"));
     }
     warnings
+}
+
+/// Hosts of listeners whose directories are not there yet.
+fn without_directory(settings: &Settings, hosts: &Hosts) -> Vec<String> {
+    if !settings.sites.iter().any(SiteSettings::is_many) {
+        return Vec::new();
+    }
+    let named = settings.listen.iter().flat_map(|listen| &listen.hosts);
+    let missing = named.filter(|host| hosts.answer_to(host).is_empty());
+    missing.map(|host| format!("`listener.hosts`: there is no directory for {host}")).collect()
 }
 
 /// What gives a meaning to settings of TLS.

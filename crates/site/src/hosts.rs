@@ -9,6 +9,9 @@ use hashbrown::{HashMap, HashSet};
 /// one matches no name and goes to the default site.
 pub const HOST_BYTES_MAX: usize = 253;
 
+/// Longest part of a name between two dots (RFC 1035, section 2.3.4).
+const LABEL_BYTES_MAX: usize = 63;
+
 /// Stands in a list of hosts for every address, and for no host at all: no name server has a say in
 /// these. No setting can give it.
 pub const ADDRESSES: &str = "<address>";
@@ -37,10 +40,15 @@ struct AtListener {
 impl Hosts {
     /// Gathers the names of all sites. Where two sites claim one name, the first has it.
     pub fn new(sites: &[SiteSettings]) -> Hosts {
+        Hosts::of(sites.iter().map(|site| &*site.hosts).enumerate())
+    }
+
+    /// The same of sites by their numbers.
+    pub(crate) fn of<'a>(sites: impl Iterator<Item = (usize, &'a [String])>) -> Hosts {
         let (names, listeners) = (Names::default(), Vec::new());
         let mut hosts = Hosts { names, addresses: None, default: None, listeners };
-        for (site, settings) in sites.iter().enumerate() {
-            for name in &settings.hosts {
+        for (site, names) in sites {
+            for name in names {
                 hosts.add(name, site);
             }
         }
@@ -242,6 +250,18 @@ impl LastHost {
 /// which no name server can have lead elsewhere (DNS rebinding), and those of a list.
 pub fn local_names(more: &[String]) -> Vec<String> {
     ["localhost", ADDRESSES].map(str::to_owned).into_iter().chain(more.iter().cloned()).collect()
+}
+
+/// Whether a text is the name of a host as it is written in lower case, without a closing dot.
+pub(crate) fn is_name(text: &str) -> bool {
+    let is_part = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let is_label = |label: &str| {
+        (1..=LABEL_BYTES_MAX).contains(&label.len())
+            && label.bytes().all(is_part)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    text.len() <= HOST_BYTES_MAX && text.split('.').all(is_label)
 }
 
 /// A host as a certificate names it: an IPv6 address stands without its brackets there.

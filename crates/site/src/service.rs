@@ -15,7 +15,7 @@ use flyball_sys::file::Links;
 use flyball_sys::node::Node;
 use flyball_sys::sandbox::Rights;
 
-use crate::access::{Access, AccessCounts, Check, Scratch, Users};
+use crate::access::{Access, AccessCounts, Check, Scratch};
 use crate::backend::programs::Programs;
 use crate::backend::{Gates, Reply, Spool};
 use crate::cache_settings::CacheSettings;
@@ -27,13 +27,13 @@ use crate::entry::{Content, File, FileEntry};
 use crate::filter::FilterKind;
 use crate::held::HeldCaches;
 use crate::hosts::{Hosts, LastHost};
-use crate::limits::{self, Limit};
+use crate::limits::Limit;
 use crate::mime::Types;
 use crate::modules::{Modules, Mounted};
 use crate::pages;
 use crate::plan::{Found, Job, Origin, Outcome, Plan, Served};
-use crate::routes::{self, ErrorPages, Led, Neighbours, PathRules, Route, SiteRoutes, or_before};
-use crate::secrets::{Secret, Secrets};
+use crate::routes::{self, ErrorPages, Led, Neighbours, PathRules, Route, SiteRoutes};
+use crate::secrets::Secrets;
 use crate::settings::SiteSettings;
 use crate::shared::SharedCaches;
 use crate::shared_table::SharedTable;
@@ -55,6 +55,7 @@ mod lines;
 mod listings;
 mod modules;
 mod moved_roots;
+mod opening;
 mod outcomes;
 mod overlaps;
 mod partial;
@@ -71,7 +72,6 @@ mod urls;
 
 use ahead::Ahead;
 use challenges::Challenges;
-use earlier::Backends;
 pub use earlier::Earlier;
 use file_answers::Source;
 pub(crate) use modules::FilePart;
@@ -138,101 +138,38 @@ pub struct Sites {
     secrets: Secrets,
     /// Why something stayed what it was before.
     kept: Vec<String>,
+    /// Why hosts are not served whose directories are there.
+    closed: Vec<String>,
 }
 
-#[derive(Debug)]
+/// A site. Those that are one of many share all but their roots and backends.
+#[derive(Clone, Debug)]
 struct Site {
     routes: SiteRoutes,
-    error_pages: ErrorPages,
+    error_pages: Arc<ErrorPages>,
     links: Links,
     index: Arc<[String]>,
-    types: Types,
-    access: Option<Access>,
+    types: Arc<Types>,
+    access: Option<Arc<Access>>,
     limits: PathRules<Limit>,
     gates: Arc<Gates>,
-    modules: Modules,
-    policy: CodingPolicy,
-    settings: SiteSettings,
+    modules: Arc<Modules>,
+    policy: Arc<CodingPolicy>,
+    settings: Arc<SiteSettings>,
+    /// Where it is one of many.
+    host: Option<Host>,
+}
+
+/// A site as one of many.
+#[derive(Clone, Copy, Debug)]
+struct Host {
+    /// The number of the site that says what all have.
+    of: usize,
+    /// By which it is known what its clients have taken, beside the number of a limit.
+    number: u64,
 }
 
 impl Sites {
-    /// Opens the roots of every site and reads its error pages, by the rights of the user that
-    /// workers are. Blocks on the disk.
-    ///
-    /// # Errors
-    /// What cannot be opened or read, and why.
-    pub fn open(settings: &[SiteSettings], rights: &Rights) -> io::Result<Sites> {
-        Sites::open_after(Earlier::Nothing, settings, &[], rights)
-    }
-
-    /// The same, with what they take over from earlier ones. `secrets` are those of the server,
-    /// which no site sends either.
-    ///
-    /// # Errors
-    /// What cannot be opened or read and was not before, and why.
-    pub fn open_after(
-        earlier: Earlier<'_>,
-        settings: &[SiteSettings],
-        secrets: &[Secret<'_>],
-        rights: &Rights,
-    ) -> io::Result<Sites> {
-        let Backends { gates, programs, spool } = Backends::open_after(earlier, settings, rights)?;
-        let (mut modules_before, mut kept, mut tries) = (0, Vec::new(), earlier.tries());
-        let open = |(number, (site, gates)): (usize, (&SiteSettings, Arc<Gates>))| {
-            let same = earlier.same(number);
-            let first = modules_before;
-            modules_before += site.modules.len();
-            let links = site.symlinks.links();
-            let types = Types::new(&site.types, &site.charset);
-            let policy = CodingPolicy::new(&site.compress);
-            let was = same.map(|same| &same.routes);
-            let routes = SiteRoutes::open(site.routes(), links, rights, (was, &mut kept))?;
-            let users = Users::of(&site.access.auth);
-            let was = || same?.access.as_ref()?.users().map(Some);
-            let users = or_before(users, was, &mut kept)?;
-            Ok(Site {
-                routes,
-                error_pages: ErrorPages::default(),
-                links,
-                index: site.index.clone().into(),
-                types,
-                access: Access::new(&site.access, users, &mut tries)?,
-                limits: limits::rules(site),
-                gates,
-                modules: Modules::open(&site.modules, first)?,
-                policy,
-                settings: site.clone(),
-            })
-        };
-        let sites = settings.iter().zip(gates).enumerate();
-        let mut sites = sites.map(open).collect::<io::Result<Vec<Site>>>()?;
-        let all = settings.iter().flat_map(SiteSettings::secrets).chain(secrets.iter().copied());
-        let before = (earlier.secrets_of_same(), earlier.secrets());
-        let secrets = Secrets::of(all, roots_of(&sites), before)?;
-        let was = |number| earlier.same(number).map(|same| &same.error_pages);
-        error_files::read(&mut sites, (rights, &secrets), was, &mut kept)?;
-        let has_restrictions = sites.iter().any(|site| site.access.is_some());
-        let has_limits = sites.iter().any(|site| !site.limits.is_empty());
-        let modules = sites.iter().flat_map(|site| site.modules.all()).cloned().collect();
-        let (hosts, load) = (Hosts::new(settings), Load::new());
-        let rights = rights.clone();
-        Ok(Sites {
-            hosts,
-            sites,
-            transports: Transports::default(),
-            challenges: Challenges::default(),
-            modules,
-            has_restrictions,
-            has_limits,
-            load,
-            programs,
-            spool,
-            rights,
-            secrets,
-            kept,
-        })
-    }
-
     /// Asks who is given back how busy the server is, before a body is coded. To be called in the
     /// process that serves; only the first call counts.
     pub fn watch(&self, overload: impl FnOnce() -> Box<dyn Overloaded>) {
@@ -255,9 +192,24 @@ impl Sites {
         self.hosts.choose_at(request.listener(), request.host())
     }
 
-    /// Every directory beneath which files are opened.
+    /// Every directory beneath which files are opened, once: the first of each of many sites, and
+    /// of what stands for them all but that.
     pub fn roots(&self) -> Vec<&OwnedFd> {
-        self.sites.iter().flat_map(|site| site.routes.roots()).collect()
+        let mut roots = Vec::new();
+        for site in &self.sites {
+            let (skip, take) = match (&site.host, site.settings.is_many()) {
+                (Some(_), _) => (0, 1),
+                (None, true) => (1, usize::MAX),
+                (None, false) => (0, usize::MAX),
+            };
+            roots.extend(site.routes.roots().skip(skip).take(take));
+        }
+        roots
+    }
+
+    /// The sites that were written: those that are one of many say nothing that is not said there.
+    fn written(&self) -> impl Iterator<Item = (usize, &Site)> {
+        self.sites.iter().enumerate().filter(|(_, site)| site.host.is_none())
     }
 
     /// Why something stayed what it was before, because it cannot be read now.
@@ -295,9 +247,11 @@ impl Sites {
     }
 }
 
-/// The roots of sites, each with the number of its site and its own.
+/// The roots of sites, each with the number of its site and its own. The root of what stands for
+/// many is above all of theirs.
 fn roots_of(sites: &[Site]) -> impl Iterator<Item = (usize, u16, &OwnedFd)> {
-    sites.iter().enumerate().flat_map(|(site, served)| {
+    let written = sites.iter().enumerate().filter(|(_, site)| site.host.is_none());
+    written.flat_map(|(site, served)| {
         let roots = served.routes.roots().enumerate();
         roots.map(move |(number, root)| (site, number as u16, root))
     })

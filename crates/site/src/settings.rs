@@ -9,6 +9,7 @@ use crate::access::{AccessSettings, Admission};
 use crate::backend_paths::{beneath, dotted, named};
 use crate::backend_settings::{CgiSettings, ResponderSettings};
 use crate::compress::CompressSettings;
+use crate::host_roots::Spread;
 use crate::limits::LimitSettings;
 use crate::modules::{ModuleSettings, Takes};
 use crate::routes::{Asked, RouteSettings};
@@ -56,6 +57,8 @@ pub struct SiteSettings {
     pub tls: TlsSettings,
     /// Where lines about its answers go.
     pub access_log: AccessLog,
+    /// Whether it stands for many.
+    pub spread: Spread,
 }
 
 impl SiteSettings {
@@ -107,13 +110,22 @@ impl SiteSettings {
 
     /// What of it concerns its routes.
     pub(crate) fn routes(&self) -> Asked<'_> {
+        let base = match &self.spread {
+            Spread::Each(roots) => Some(&*roots.base),
+            Spread::One | Spread::Of(_) => None,
+        };
         Asked {
-            root: self.root.as_deref(),
+            root: base.or(self.root.as_deref()),
             needs_root: !self.needs_no_root(),
             sendfile_roots: self.sendfile_roots(),
             hidden: self.hidden,
             routes: &self.routes,
         }
+    }
+
+    /// Whether it stands for many, and answers to no host itself.
+    pub fn is_many(&self) -> bool {
+        matches!(self.spread, Spread::Each(_))
     }
 
     /// The files that the server reads for it and that no client may have.
@@ -123,7 +135,9 @@ impl SiteSettings {
         let table =
             routes.user_directories.as_ref().map(|_| ("site.user-table", &*routes.user_table));
         let told = users.into_iter().chain(table);
-        told.map(|(key, path)| Secret { key, path, is_apart: false }).chain(self.tls.secrets())
+        let told = told.map(|(key, path)| Secret { key, path, is_apart: false });
+        // The certificates of many are those of each.
+        told.chain(self.tls.secrets().filter(|_| !self.is_many()))
     }
 
     /// Paths of which rules may say that they are closed, with the keys of these rules.
@@ -189,6 +203,7 @@ impl Default for SiteSettings {
             tls: TlsSettings::default(),
             modules: Vec::new(),
             access_log: AccessLog::Off,
+            spread: Spread::One,
         }
     }
 }

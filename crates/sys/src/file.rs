@@ -138,6 +138,11 @@ pub fn failure(error: &io::Error) -> Failure {
     }
 }
 
+/// True when an open failed for want of descriptors or memory: another name would have, too.
+pub fn is_out(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
+}
+
 /// True when an open failed only because names were changed at the same time (EAGAIN in
 /// openat2(2)): it may be tried again.
 pub fn is_race(error: &io::Error) -> bool {

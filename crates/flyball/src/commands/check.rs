@@ -27,7 +27,8 @@ pub(crate) fn run(typed: Typed) -> ExitCode {
             for warning in warnings {
                 eprintln!("flyball: warning: {warning}");
             }
-            let sites = counted(settings.sites.len() as u64, "site");
+            let sites = settings.sites.iter().filter(|site| !site.is_many()).count() as u64;
+            let sites = counted(sites, "site");
             let mut text = format!("ok: {sites}, architecture {}\n", settings.arch);
             for certificate in certificates {
                 text += &format!("certificate {}\n", certificate.to_text(unix_ms() / 1_000));

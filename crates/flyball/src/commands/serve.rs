@@ -9,7 +9,7 @@ use flyball::configuration::CommandLine;
 use flyball::settings::Typed;
 use flyball_arch::{Listen, Settings};
 use flyball_server::{Server, root_path};
-use flyball_site::{CertificateSource, SiteSettings};
+use flyball_site::{CertificateSource, SiteSettings, Spread};
 use flyball_sys::error_log::{self, Level};
 use flyball_sys::net::Endpoint;
 use flyball_sys::say;
@@ -36,7 +36,8 @@ pub(crate) fn run(typed: Typed, arguments: Vec<OsString>) -> ExitCode {
 fn serve(settings: Settings, configuration: CommandLine) -> Result<(), String> {
     let architecture = flyball_arch::find(&settings.arch)
         .ok_or_else(|| format!("there is no architecture {}", settings.arch))?;
-    let served: Vec<String> = settings.sites.iter().map(served).collect();
+    let are_told = |site: &&SiteSettings| !matches!(site.spread, Spread::Of(_));
+    let served: Vec<String> = settings.sites.iter().filter(are_told).map(served).collect();
     let (admin, own) = (settings.admin.clone(), OwnAuthority::of(&settings));
     error_log::set_level(settings.log.level);
     let server = Server::bind(architecture, settings)?;
@@ -122,6 +123,9 @@ fn at(listen: &Listen) -> String {
 
 /// What there is of a site.
 fn served(site: &SiteSettings) -> String {
+    if let Spread::Each(roots) = &site.spread {
+        return format!("each host that is a directory of {}", roots.base.display());
+    }
     match &site.root {
         Some(root) => root.display().to_string(),
         None => format!("redirects of {}", site.hosts.join(", ")),

@@ -287,7 +287,7 @@ pub(super) fn speak_tls(settings: &Settings, hosts: &Hosts, site: usize) -> bool
     })
 }
 
-/// Hosts of listeners that no site answers to, or by TLS none with a certificate; the sites are
+/// Hosts of listeners that no site answers to, if there is none for directories, or by TLS none with a certificate; the sites are
 /// known.
 pub(super) fn faults_of_hosts(settings: &Settings, places: &[Place]) -> Vec<SettingError> {
     let hosts = hosts(&settings.sites, settings);
@@ -297,7 +297,9 @@ pub(super) fn faults_of_hosts(settings: &Settings, places: &[Place]) -> Vec<Sett
             let (key, value) = ("listener.hosts".to_owned(), host.cloned());
             faults.push(SettingError { key, value, why, origin: place.hosts.clone() });
         };
-        for host in listen.hosts.iter().filter(|host| hosts.answer_to(host).is_empty()) {
+        let may_come = settings.sites.iter().any(SiteSettings::is_many);
+        let unknown = |host: &&String| !may_come && hosts.answer_to(host).is_empty();
+        for host in listen.hosts.iter().filter(unknown) {
             error(Some(host), format!("no site answers to {host}"));
         }
         let served = hosts.sites_at(settings.number_of_hosts(listen)).unwrap_or_default();

@@ -9,7 +9,7 @@ use flyball_arch::{Settings, TicketKeys};
 use flyball_site::hosts::{Hosts, local_names};
 use flyball_site::modules::ModuleSettings;
 use flyball_site::routes::{ERROR_PAGE_BYTES_MAX, RouteSettings};
-use flyball_site::{CertificateSource, SiteSettings};
+use flyball_site::{CertificateSource, HostRoots, SiteSettings, Spread, host_roots};
 use flyball_sys::sandbox::Identity;
 use flyball_sys::{file, secret_file};
 
@@ -86,6 +86,11 @@ pub fn resolve_in(
     settings.sites = resolver.sites(typed, &settings);
     let faults = contradictions::of_logs(&settings).into_iter();
     resolver.errors.extend(faults.map(|(key, why)| missing(key, why, &origins)));
+    if resolver.errors.is_empty()
+        && let Err(why) = host_roots::spread(&mut settings.sites)
+    {
+        resolver.errors.push(missing("site.root", why, &origins));
+    }
     if resolver.errors.is_empty() {
         resolver.errors.extend(listeners::faults_of_hosts(&settings, &places));
     }
@@ -265,10 +270,13 @@ impl Resolver<'_> {
             let before = self.errors.len();
             let origins = self.values(&Keys::SITE, &typed_site.values, &mut site);
             let tables = self.tables(&typed_site.tables, &mut site);
+            self.spread(&mut site, &typed_site.origin, &origins);
             self.root_of_site(&site, &typed_site.origin, &origins);
             self.log_of_site(&site, &origins);
             let origin = origins.get("hosts").unwrap_or(&typed_site.origin);
-            self.hosts(&site.hosts, origin, &mut claims);
+            if !site.is_many() {
+                self.hosts(&site.hosts, origin, &mut claims);
+            }
             let speaks_tls = listeners::speak_tls(settings, &hosts, sites.len());
             certificates::choose(&mut site, settings, speaks_tls);
             certificates::place(&mut site.tls, &typed_site.origin, &origins, &tables);
@@ -295,6 +303,9 @@ impl Resolver<'_> {
                 self.errors.extend(contradictions::of_site(&site, &origins));
             }
             certificates::tell_browsers(&mut site, speaks_tls);
+            if site.is_many() {
+                site.hosts.clear();
+            }
             if self.errors.len() == before {
                 right.push((sites.len(), &typed_site.origin, origins));
             }
@@ -325,14 +336,45 @@ impl Resolver<'_> {
                 // What is wrong with them is told with the rest.
                 let _ = row.map(|row| self.value(row, written, &mut site));
             }
+            let root = typed.values.iter().rfind(|written| written.key == "root");
+            if let (Some(row), Some(written)) = (find(SITE_SETTINGS, "root"), root)
+                && self.value(row, written, &mut site).is_ok()
+                && let Some(root) = &site.root
+                && let Ok(Some(roots)) = HostRoots::of(root, &site.hosts)
+            {
+                site.hosts = roots.names();
+            }
             site
         };
         listeners::hosts(&typed.iter().map(site).collect::<Vec<_>>(), settings)
     }
 
+    /// A root with `$host` in it stands for many. What follows from the hosts of a site follows from
+    /// those that are there, or where there are none yet, from the name of one.
+    fn spread(&mut self, site: &mut SiteSettings, table: &Origin, origins: &Origins) {
+        let Some(root) = site.root.clone() else { return };
+        let origin = origins.get("root").unwrap_or(table);
+        match HostRoots::of(&root, &site.hosts) {
+            Ok(None) => {}
+            Ok(Some(roots)) => {
+                self.root("site.root", &roots.base, origin);
+                let names = roots.names();
+                site.hosts = if names.is_empty() { vec!["example.org".into()] } else { names };
+                (site.root, site.spread) = (None, Spread::Each(roots));
+                if site.responders().any(|(_, responder)| responder.pool.program.is_some()) {
+                    let why = "stands for many sites, of which each would start programs of its \
+                               own: start them otherwise, and name their `socket` alone";
+                    self.errors.push(path_error("site.root", &root, why.into(), origin.clone()));
+                }
+            }
+            Err(why) => self.errors.push(path_error("site.root", &root, why, origin.clone())),
+        }
+    }
+
     /// A site has a root, unless nothing of it needs one.
     fn root_of_site(&mut self, site: &SiteSettings, table: &Origin, origins: &Origins) {
         match (&site.root, origins.get("root")) {
+            _ if site.is_many() => {}
             (Some(root), origin) => self.root("site.root", root, origin.unwrap_or(table)),
             // A wrong value has its error already.
             (None, Some(origin)) if self.errors.iter().any(|error| &error.origin == origin) => {}
@@ -439,6 +481,10 @@ impl Resolver<'_> {
         let (Some(path), Some(origin)) = (&site.routes.fallback, origins.get("fallback")) else {
             return;
         };
+        // Each of many may have it or not.
+        if site.is_many() {
+            return;
+        }
         // A backend answers there, which may know more paths than the disk.
         if site.answers_by_backend(path) {
             return;

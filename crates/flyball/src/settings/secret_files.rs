@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use flyball_arch::Settings;
 use flyball_site::path::has_hidden_segment;
 use flyball_site::routes::user_directories;
-use flyball_site::{Secret, SiteSettings};
+use flyball_site::{Secret, SiteSettings, Spread};
 
 use super::error::{Origin, SettingError};
 use super::origins::Origins;
@@ -112,7 +112,13 @@ impl Used {
     fn by_site(site: &SiteSettings) -> impl Iterator<Item = Used> {
         let clients = if site.hidden { By::AllNames } else { By::Clients };
         let aliases = site.routes.aliases.iter().map(|alias| alias.root.clone());
-        let roots = site.root.iter().cloned().chain(aliases);
+        // Those of many are beneath it.
+        let root = match &site.spread {
+            Spread::One => site.root.clone(),
+            Spread::Each(roots) => Some(roots.base.clone()),
+            Spread::Of(_) => None,
+        };
+        let roots = root.into_iter().chain(aliases);
         // A table that cannot be read has its own error.
         let of_users = user_directories(&site.routes).unwrap_or_default();
         let sent = site.sendfile_roots().into_iter().cloned();

@@ -71,7 +71,10 @@ const ROWS: &[Setting<SiteSettings>] = &[
         default: Some("none"),
         doc: "Directory that is served",
         more: "It must exist and be readable when the server starts. Only a site that has nothing \
-               but redirects and returns needs none: all else is 404 there, whatever the method.",
+               but redirects and returns needs none: all else is 404 there, whatever the method. \
+               With `$host` as the name of one directory, such as `/srv/$host` or \
+               `/srv/$host/public`, each directory of `/srv` whose name is that of a host is a \
+               site, of at most 10,000; `hosts` says which are meant (docs/routing.md).",
         ..Setting::ROW
     },
     Setting {

@@ -22,6 +22,7 @@ mod backends {
 }
 
 mod caches {
+    mod host_roots;
     mod mapped_files;
     mod memory_limit;
     mod pinned;

@@ -82,7 +82,7 @@ impl Master {
     ///
     /// # Errors
     /// Why all stays as it is.
-    fn renew_by(&mut self, settings: Settings) -> Result<(), String> {
+    pub(super) fn renew_by(&mut self, settings: Settings) -> Result<(), String> {
         let architecture = registry::find(&settings.arch)
             .ok_or_else(|| format!("there is no architecture {}", settings.arch))?;
         // Nothing else of what there was may be held by this function: children that are forked

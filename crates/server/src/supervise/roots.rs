@@ -1,13 +1,16 @@
 //! Roots that are replaced: workers hold the directory that was there when they began, and landlock
 //! holds them to it, so that another is served by another generation.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use flyball_arch::settings::Settings;
 use flyball_sys::error_log::Level;
 use flyball_sys::{clock, say};
 
 use super::Master;
 use super::generations::GENERATIONS_MAX;
+use super::hosts::HostWatch;
 
 /// Least time between two looks, in milliseconds.
 const LOOK_MS_MIN: u64 = 100;
@@ -27,6 +30,9 @@ pub(super) struct RootWatch {
     unread: Trouble,
     /// What the server reads and now lies beneath a root.
     secret: Trouble,
+    pub(super) hosts: HostWatch,
+    /// Why other hosts are not served.
+    hosts_unserved: Trouble,
 }
 
 /// What was said last of a trouble that lasts; said once.
@@ -62,6 +68,12 @@ impl Master {
         if !self.is_ready || self.upgrade.is_some() {
             return;
         }
+        let after_ms = now_ms.saturating_add(every_ms.max(RENEW_MS_MIN));
+        // The other places are for who runs the server.
+        let is_alone = self.generations_alive() <= 1;
+        if is_alone && let Some((next, base)) = self.other_hosts() {
+            return self.serve_hosts(next, &base, after_ms);
+        }
         let sites = Arc::clone(&self.server.setup.sites);
         let moved = match sites.moved_roots() {
             Ok(moved) => moved,
@@ -72,14 +84,34 @@ impl Master {
         let Some(root) = moved.replaced.map(|root| root.display().to_string()) else {
             return self.root_watch.unserved.is(None);
         };
-        // The other places are for who runs the server.
-        if self.generations_alive() > 1 {
+        if !is_alone {
             let why = "an earlier generation of workers still has connections";
             let why = format!("{root} was replaced and is served later: {why}");
             return self.root_watch.unserved.is(Some(why));
         }
         drop(sites);
-        self.renew_for(&root, now_ms.saturating_add(every_ms.max(RENEW_MS_MIN)));
+        self.renew_for(&root, after_ms);
+    }
+
+    /// Begins a generation that serves the hosts that are there now. Looks no more before `due_ms`.
+    fn serve_hosts(&mut self, next: Result<Settings, String>, base: &Path, due_ms: u64) {
+        self.root_watch.due_ms = due_ms;
+        let base = base.display();
+        match next.and_then(|next| self.renew_hosts(next)) {
+            Ok(()) => {
+                self.root_watch.hosts_unserved.is(None);
+                let number = self.generation.number;
+                say!(
+                    Level::Info,
+                    "the hosts in {base} have changed: generation {number} serves them"
+                );
+            }
+            Err(why) => {
+                let why = format!("the hosts in {base} have changed and are not served: {why}");
+                self.root_watch.hosts_unserved.is(Some(why));
+            }
+        }
+        self.refresh_admin();
     }
 
     /// Begins a generation because a root was replaced. Looks no more before `due_ms`.

@@ -36,7 +36,7 @@ pub use language::{LANGUAGES_MAX, is_language};
 pub const ERROR_PAGE_BYTES_MAX: u64 = 256 * 1024;
 
 pub(crate) use neighbours::{Candidate, Depends, GZIP_SUFFIX, Neighbours, Role, language_in};
-pub(crate) use opening::{ENTERED, file as found, named as closed, or_before, page};
+pub(crate) use opening::{ENTERED, file as found, named as closed, or_before, page, told};
 pub(crate) use path_rules::PathRules;
 pub(crate) use paths::{Prefix, readings, relative_of, relative_of_url, url_of};
 pub(crate) use pattern::Pattern;

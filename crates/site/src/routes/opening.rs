@@ -92,6 +92,6 @@ pub(crate) fn named(name: &Path, verb: &str, error: &io::Error, rights: &Rights)
 }
 
 /// An error with a name.
-pub(super) fn told(name: &Path, why: impl fmt::Display) -> io::Error {
+pub(crate) fn told(name: &Path, why: impl fmt::Display) -> io::Error {
     io::Error::other(format!("{}: {why}", name.display()))
 }

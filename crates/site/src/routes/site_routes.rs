@@ -8,6 +8,7 @@ use std::sync::Arc;
 use flyball_http::coding::Class;
 use flyball_http::{Fields, Name, Request, Status};
 use flyball_sys::file::{self, Failure, Links};
+use flyball_sys::node::node;
 use flyball_sys::sandbox::Rights;
 
 use crate::path::{self, Mapped, PathError};
@@ -71,8 +72,8 @@ struct Root {
     name: PathBuf,
     /// The path that leads there, without a closing slash; `None` where no path does.
     url: Option<Box<str>>,
-    /// It is a user's, and not the settings'.
-    is_users: bool,
+    /// It is a user's, or a host's, and not named by the settings.
+    is_others: bool,
 }
 
 /// What users show.
@@ -98,8 +99,16 @@ pub(crate) struct Asked<'a> {
 }
 
 /// The routes of a site.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SiteRoutes {
+    rules: Arc<Rules>,
+    /// All roots; the first is that of the site. There are none where no file is served.
+    roots: Vec<Root>,
+}
+
+/// What is said of paths, wherever the first root is.
+#[derive(Debug)]
+struct Rules {
     hidden: bool,
     returns: Returns,
     redirects: Redirects,
@@ -111,13 +120,11 @@ pub(crate) struct SiteRoutes {
     users: Option<PerfectHash<u16>>,
     /// Users who have a directory that is closed to the workers' user.
     closed_users: Vec<String>,
-    /// All roots; the first is that of the site. There are none where no file is served.
-    roots: Vec<Root>,
     /// Directories of which backends may have files sent, which no path leads to.
     sent: Vec<(PathBuf, u16)>,
     languages: Arc<[String]>,
     images: bool,
-    /// Whether a path is only mapped and looked for.
+    /// Whether a path is only mapped and looked for, if there is a root.
     is_plain: bool,
 }
 
@@ -162,7 +169,7 @@ impl SiteRoutes {
             sent.push((root.clone(), roots.len() as u16));
             roots.push(open(root, None)?);
         }
-        Ok(SiteRoutes {
+        let rules = Rules {
             hidden: site.hidden,
             sent,
             returns: Returns::new(&routes.returns),
@@ -170,8 +177,7 @@ impl SiteRoutes {
             rewrites: Rewrites::new(&routes.rewrites),
             fields: FieldRules::new(&routes.headers, &patterns),
             types: TypeRules::new(&routes.types),
-            is_plain: !roots.is_empty()
-                && routes.returns.is_empty()
+            is_plain: routes.returns.is_empty()
                 && routes.redirects.is_empty()
                 && routes.rewrites.is_empty()
                 && aliases.is_empty()
@@ -179,16 +185,58 @@ impl SiteRoutes {
             aliases,
             users,
             closed_users,
-            roots,
             languages: routes.languages.clone().into(),
             images: routes.image_neighbours,
-        })
+        };
+        Ok(SiteRoutes { rules: Arc::new(rules), roots })
+    }
+
+    /// The same for a host: its root is the directory of this name beneath the first root. One that
+    /// is open already takes no other descriptor. Blocks on the disk.
+    ///
+    /// # Errors
+    /// Why it cannot be opened.
+    pub(crate) fn of_host(
+        &self,
+        root: &Path,
+        links: Links,
+        rights: &Rights,
+        was: Option<&Arc<OwnedFd>>,
+    ) -> io::Result<SiteRoutes> {
+        let Some((base, others)) = self.roots.split_first() else {
+            return Err(io::Error::other("site.root: is missing"));
+        };
+        let name = root.strip_prefix(&base.name).unwrap_or(root);
+        let opened = rights.hold(|| file::open_directory(&*base.directory, name, links))?;
+        let is_same = |was: &&Arc<OwnedFd>| node(was).ok() == node(&opened).ok();
+        let directory = match was.filter(is_same) {
+            Some(was) => Arc::clone(was),
+            None => Arc::new(opened),
+        };
+        let (name, url) = (root.to_owned(), Some("".into()));
+        let first = Root { directory, name, url, is_others: true };
+        let roots = [first].into_iter().chain(others.iter().cloned()).collect();
+        Ok(SiteRoutes { rules: Arc::clone(&self.rules), roots })
+    }
+
+    /// The first root, which is that of the site.
+    pub(crate) fn first_root(&self) -> Option<(&Path, &Arc<OwnedFd>)> {
+        self.roots.first().map(|root| (&*root.name, &root.directory))
+    }
+
+    /// The same for a host whose directory is not there: no path leads to a file.
+    pub(crate) fn without_files(&self) -> SiteRoutes {
+        SiteRoutes { rules: Arc::clone(&self.rules), roots: Vec::new() }
     }
 
     /// What users show, to be shown at the same numbers.
     fn user_roots(&self) -> Option<UserRoots> {
-        let roots = self.roots.iter().filter(|root| root.is_users).cloned().collect();
-        Some(UserRoots { by_name: self.users.clone()?, closed: self.closed_users.clone(), roots })
+        let roots = self.roots.iter().filter(|root| root.is_others).cloned().collect();
+        Some(UserRoots {
+            by_name: self.rules.users.clone()?,
+            closed: self.rules.closed_users.clone(),
+            roots,
+        })
     }
 
     /// All roots; the first is that of the site.
@@ -198,25 +246,25 @@ impl SiteRoutes {
 
     /// The roots that the settings name, by these names.
     pub(crate) fn named_roots(&self) -> impl Iterator<Item = (&Path, &OwnedFd)> {
-        let named = self.roots.iter().filter(|root| !root.is_users);
+        let named = self.roots.iter().filter(|root| !root.is_others);
         named.map(|root| (&*root.name, &*root.directory))
     }
 
     /// The roots that the settings name and that paths lead to: their names, and these paths
     /// without a closing slash.
     pub(crate) fn shown_roots(&self) -> impl Iterator<Item = (&Path, &str)> {
-        let named = self.roots.iter().filter(|root| !root.is_users);
+        let named = self.roots.iter().filter(|root| !root.is_others);
         named.filter_map(|root| Some((&*root.name, root.url.as_deref()?)))
     }
 
     /// Users who have a directory that is closed to the workers' user: it is not shown.
     pub(crate) fn closed_users(&self) -> &[String] {
-        &self.closed_users
+        &self.rules.closed_users
     }
 
     /// The number of a directory of which backends may have files sent.
     pub(crate) fn sent_from(&self, root: &Path) -> Option<u16> {
-        self.sent.iter().find(|(path, _)| path == root).map(|(_, number)| *number)
+        self.rules.sent.iter().find(|(path, _)| path == root).map(|(_, number)| *number)
     }
 
     /// A root by its number.
@@ -254,12 +302,12 @@ impl SiteRoutes {
 
     /// Whether the rules for hidden names keep a URL from being answered.
     pub(crate) fn hides(&self, url: &[u8]) -> bool {
-        !self.hidden && path::has_hidden_segment(url.strip_prefix(b"/").unwrap_or(url))
+        !self.rules.hidden && path::has_hidden_segment(url.strip_prefix(b"/").unwrap_or(url))
     }
 
     /// The statuses that answer for URLs whatever is there.
     pub(crate) fn returns(&self) -> &Returns {
-        &self.returns
+        &self.rules.returns
     }
 
     /// Whether any path leads to a file.
@@ -269,13 +317,13 @@ impl SiteRoutes {
 
     /// Whether a path always leads to the file of its own name.
     pub(crate) fn is_plain(&self) -> bool {
-        self.is_plain
+        self.rules.is_plain && self.has_files()
     }
 
     /// What becomes of the path of a request. `relative` is scratch.
     pub(crate) fn route(&self, path: &[u8], relative: &mut Vec<u8>) -> Route {
-        if self.is_plain {
-            return match path::map(path, self.hidden, relative) {
+        if self.is_plain() {
+            return match path::map(path, self.rules.hidden, relative) {
                 Ok(mapped) => {
                     let place = Place { root: 0, path: relative.clone(), mapped };
                     Route::File(Led { place, query: None, leads_on: false })
@@ -288,16 +336,16 @@ impl SiteRoutes {
             Ok(asked) => asked,
             Err(error) => return refused(error),
         };
-        if let Some(rule) = self.redirects.of(&asked) {
+        if let Some(rule) = self.rules.redirects.of(&asked) {
             return Route::Redirect(rule);
         }
         if !self.has_files() {
             return Route::Refuse(Status::NOT_FOUND);
         }
-        let Ok(Rewritten { path, query }) = self.rewrites.apply(asked) else {
+        let Ok(Rewritten { path, query }) = self.rules.rewrites.apply(asked) else {
             return Route::Refuse(Status::INTERNAL_SERVER_ERROR);
         };
-        let leads_on = self.rewrites.lead_on(&path);
+        let leads_on = self.rules.rewrites.lead_on(&path);
         Route::File(Led { place: self.place_of(&path), query, leads_on })
     }
 
@@ -305,14 +353,14 @@ impl SiteRoutes {
     /// rule says so, or when that has no end.
     pub(crate) fn otherwise(&self, path: &[u8]) -> Option<Led> {
         let asked = canonical(path, &mut Vec::new()).ok()?;
-        let first = self.rewrites.apply(asked).ok()?;
-        let Rewritten { path, query } = self.rewrites.otherwise(&first).ok()??;
+        let first = self.rules.rewrites.apply(asked).ok()?;
+        let Rewritten { path, query } = self.rules.rewrites.otherwise(&first).ok()??;
         Some(Led { place: self.place_of(&path), query, leads_on: false })
     }
 
     /// The root of a canonical path, and what is left of it: empty, or with a slash at its start.
     fn root_of<'a>(&self, asked: &'a [u8]) -> (u16, &'a [u8]) {
-        if let (Some(users), Some(name)) = (&self.users, asked.strip_prefix(b"/~")) {
+        if let (Some(users), Some(name)) = (&self.rules.users, asked.strip_prefix(b"/~")) {
             let end = memchr::memchr(b'/', name).unwrap_or(name.len());
             let user = std::str::from_utf8(&name[..end]).unwrap_or_default();
             if let Some(&root) = users.get(user) {
@@ -323,7 +371,7 @@ impl SiteRoutes {
             let rest = asked.strip_prefix(alias.as_bytes());
             rest.filter(|rest| rest.is_empty() || rest.starts_with(b"/"))
         };
-        let alias = self.aliases.iter().find_map(|(path, root)| Some((*root, below(path)?)));
+        let alias = self.rules.aliases.iter().find_map(|(path, root)| Some((*root, below(path)?)));
         alias.unwrap_or((0, asked))
     }
 
@@ -336,68 +384,68 @@ impl SiteRoutes {
     ) -> Option<Status> {
         let path = canonical(request.path(), &mut Vec::new()).ok()?;
         let sent = Sent { path: &path, query: request.query(), host: request.host() };
-        let status = self.redirects.location(rule, &sent, out)?;
+        let status = self.rules.redirects.location(rule, &sent, out)?;
         Status::ALL.iter().copied().find(|known| known.code() == status)
     }
 
     /// The media type that a rule gives the file of this name beneath a root, whatever path has led
     /// there.
     pub(crate) fn media_type(&self, root: u16, name: &[u8]) -> Option<&str> {
-        if self.types.is_empty() {
+        if self.rules.types.is_empty() {
             return None;
         }
-        self.types.of(&self.url_of(root, name)?)
+        self.rules.types.of(&self.url_of(root, name)?)
     }
 
     /// The rules for fields that hold for the answer to a request.
     pub(crate) fn rules(&self, request: &Request<'_>) -> RuleSet {
-        if self.fields.is_empty() {
+        if self.rules.fields.is_empty() {
             return RuleSet::default();
         }
         let is_secure = request.is_secure();
         match canonical(request.path(), &mut Vec::new()) {
-            Ok(path) => self.fields.of(&path, is_secure),
+            Ok(path) => self.rules.fields.of(&path, is_secure),
             // What is no path gets the fields that all paths get.
-            Err(_) => self.fields.of(b"/", is_secure),
+            Err(_) => self.rules.fields.of(b"/", is_secure),
         }
     }
 
     /// Changes `fields`, lines with their CRLF, by rules.
     pub(crate) fn amend(&self, set: &RuleSet, media_type: &str, error: bool, fields: &mut Fields) {
-        self.fields.amend(set, media_type, error, fields);
+        self.rules.fields.amend(set, media_type, error, fields);
     }
 
     /// A small number for what of a request's preferences this site looks at: requests of one class
     /// get the same answers. Always 0 where nothing is negotiated.
     pub(crate) fn class(&self, request: &Request<'_>) -> u32 {
-        let languages = match self.languages.is_empty() {
+        let languages = match self.rules.languages.is_empty() {
             true => 0,
             false => self.preferences(request).code(),
         };
-        let images = if self.images { accepted_images(request).code() } else { 0 };
+        let images = if self.rules.images { accepted_images(request).code() } else { 0 };
         (languages << super::images::CODE_BITS | images) as u32
     }
 
     /// What a request accepts of neighbours.
     pub(crate) fn neighbours(&self, request: &Request<'_>) -> Neighbours {
         Neighbours {
-            languages: Arc::clone(&self.languages),
+            languages: Arc::clone(&self.rules.languages),
             preferences: self.preferences(request),
-            images: self.images.then(|| accepted_images(request)),
+            images: self.rules.images.then(|| accepted_images(request)),
             gzip_only: false,
         }
     }
 
     fn preferences(&self, request: &Request<'_>) -> Preferences {
-        if self.languages.is_empty() {
+        if self.rules.languages.is_empty() {
             return Preferences::default();
         }
-        Preferences::of(request.values(Name::AcceptLanguage), &self.languages)
+        Preferences::of(request.values(Name::AcceptLanguage), &self.rules.languages)
     }
 
     /// The languages of the site.
     pub(crate) fn languages(&self) -> &[String] {
-        &self.languages
+        &self.rules.languages
     }
 }
 
@@ -433,10 +481,10 @@ impl Root {
         was: Option<&SiteRoutes>,
     ) -> io::Result<Root> {
         let directory = opening::directory(name, rights).map(Arc::new);
-        let before = || was?.roots.iter().find(|root| !root.is_users && root.name == name);
+        let before = || was?.roots.iter().find(|root| !root.is_others && root.name == name);
         let directory = directory
             .or_else(|error| before().map(|root| Arc::clone(&root.directory)).ok_or(error))?;
-        Ok(Root { directory, name: name.to_owned(), url: url.map(Into::into), is_users: false })
+        Ok(Root { directory, name: name.to_owned(), url: url.map(Into::into), is_others: false })
     }
 }
 
@@ -499,7 +547,7 @@ fn open_users(
             directory: Arc::new(opened),
             name: Path::new(&user.home).join(directory),
             url: Some(format!("/~{}", user.name).into()),
-            is_users: true,
+            is_others: true,
         });
         names.push(user.name);
         if names.len() > USER_DIRECTORIES_MAX {

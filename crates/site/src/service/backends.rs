@@ -50,7 +50,7 @@ impl Sites {
         let mut warnings = self.kept_from_clients();
         warnings.extend(self.overlaps());
         warnings.extend(self.shown_elsewhere());
-        for site in &self.sites {
+        for (_, site) in self.written() {
             warnings.extend(closed_directories(site.routes.closed_users()));
             warnings.extend(weak_passwords(site));
             for (table, responder) in site.settings.responders() {

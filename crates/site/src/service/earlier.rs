@@ -1,6 +1,9 @@
 //! What sites take over from those that were open before.
 
+use std::collections::HashMap;
 use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 
 use flyball_sys::sandbox::Rights;
@@ -58,6 +61,16 @@ impl<'a> Earlier<'a> {
             Earlier::Same(sites) => sites.sites.get(number),
             Earlier::Nothing | Earlier::Other(_) => None,
         }
+    }
+
+    /// The roots of hosts that are open, by their names.
+    pub(super) fn roots_of_hosts(self) -> HashMap<&'a Path, &'a Arc<OwnedFd>> {
+        let sites = match self {
+            Earlier::Other(sites) | Earlier::Same(sites) => &*sites.sites,
+            Earlier::Nothing => &[],
+        };
+        let hosts = sites.iter().filter(|site| site.host.is_some());
+        hosts.filter_map(|site| site.routes.first_root()).collect()
     }
 
     /// What the sites of the same settings kept from clients.

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flyball_sys::file::Links;
 use flyball_sys::node::{Node, node};
@@ -34,6 +35,12 @@ pub(super) fn read<'a>(
     let roots = Roots::of(sites)?;
     let mut all = Vec::new();
     for (number, site) in sites.iter().enumerate() {
+        if let Some(host) = site.host {
+            // Those of many are the same, and stand before them.
+            let pages: &Arc<ErrorPages> = &all[host.of];
+            all.push(Arc::clone(pages));
+            continue;
+        }
         let read = |status: u16, path: &Path| {
             let rules = |node| roots.links(node, number, sites);
             let found = routes::found(path, rules, rights)?;
@@ -44,8 +51,9 @@ pub(super) fn read<'a>(
             }
             routes::page(path, &found, rights)
         };
-        let how = (&site.types, &site.policy);
-        all.push(ErrorPages::read(&site.settings.routes, read, how, (was(number), kept))?);
+        let how = (&*site.types, &*site.policy);
+        let pages = ErrorPages::read(&site.settings.routes, read, how, (was(number), kept))?;
+        all.push(Arc::new(pages));
     }
     for (site, pages) in sites.iter_mut().zip(all) {
         site.error_pages = pages;

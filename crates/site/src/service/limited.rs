@@ -14,11 +14,14 @@ impl Service {
         if !self.sites.has_limits || !takes_path(request) {
             return None;
         }
-        let limits = &self.sites.sites[self.sites.site_of(request)?].limits;
-        if limits.is_empty() {
+        let site = &self.sites.sites[self.sites.site_of(request)?];
+        if site.limits.is_empty() {
             return None;
         }
         let path = request.path();
-        limits.of(&canonical(path, &mut Vec::with_capacity(path.len())).ok()?)
+        let url = canonical(path, &mut Vec::with_capacity(path.len())).ok()?;
+        let limit = site.limits.of(&url)?;
+        let of_host = site.host.map_or(0, |host| host.number);
+        Some(Limit { number: (limit.number ^ of_host).max(1), ..limit })
     }
 }

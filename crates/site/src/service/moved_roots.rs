@@ -27,7 +27,7 @@ impl Sites {
     /// # Errors
     /// When the rights of the workers' user cannot be taken.
     pub fn moved_roots(&self) -> io::Result<MovedRoots<'_>> {
-        let roots = self.sites.iter().flat_map(|site| site.routes.named_roots());
+        let roots = self.written().flat_map(|(_, site)| site.routes.named_roots());
         let mut denied = None;
         let replaced = self.rights.hold(|| {
             let mut replaced = None;

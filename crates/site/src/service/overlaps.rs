@@ -13,8 +13,8 @@ use crate::settings::SiteSettings;
 impl Sites {
     /// Directories that are shown twice by a site that closes something. Blocks on the disk.
     pub(super) fn overlaps(&self) -> Vec<String> {
-        let closes = |site: &&Site| site.has_rules();
-        self.sites.iter().filter(closes).flat_map(|site| overlaps_of(&site.settings)).collect()
+        let closing = self.written().filter(|(_, site)| site.has_rules());
+        closing.flat_map(|(_, site)| overlaps_of(&site.settings)).collect()
     }
 }
 

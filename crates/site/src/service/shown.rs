@@ -59,7 +59,7 @@ impl Sites {
     /// Blocks on the disk.
     pub(super) fn shown_elsewhere(&self) -> Vec<String> {
         let shown = Shown::of(&self.sites);
-        let each = self.sites.iter().enumerate().flat_map(|(number, site)| {
+        let each = self.written().flat_map(|(number, site)| {
             let closed = shown.closed(number, site).into_iter();
             closed.chain(shown.code(number, site)).chain(shown.sent(site))
         });
@@ -70,7 +70,7 @@ impl Sites {
 impl<'a> Shown<'a> {
     pub(super) fn of(sites: &'a [Site]) -> Shown<'a> {
         let mut roots = BTreeMap::<PathBuf, Vec<(usize, &str)>>::new();
-        for (number, site) in sites.iter().enumerate() {
+        for (number, site) in sites.iter().enumerate().filter(|(_, site)| site.host.is_none()) {
             for (name, url) in site.routes.shown_roots() {
                 let Ok(root) = real_path(name) else { continue };
                 roots.entry(root).or_default().push((number, url));

@@ -98,6 +98,18 @@ fn downloads_are_limited_for_each_address() {
     assert!((0..2_000).any(|_| clients[0].ask(get("/")).status() == 429));
 }
 
+#[test]
+fn each_directory_of_shared_hosting_is_a_host() {
+    let root = tempfile::tempdir().expect("a directory");
+    let files = [("a.test/public/index.html", "a"), ("b.test/public/index.html", "b")];
+    let server = serve("shared-hosting", "80", ("/srv/hosts", root.path()), &files);
+    for (host, status, text) in [("a.test", 200, "a"), ("b.test", 200, "b")] {
+        let (got, _, body) = ask(&server, host, "/");
+        assert_eq!((got, &*body), (status, text), "{host}");
+    }
+    assert_eq!(ask(&server, "c.test", "/").0, 421);
+}
+
 /// The line of the access log of the container after a request that claims to be of 192.0.2.7.
 fn logged(server: &Server, root: &Path) -> String {
     let request = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n";

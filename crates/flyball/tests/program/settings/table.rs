@@ -115,6 +115,7 @@ fn different_running() -> RunningSettings {
     RunningSettings {
         files: vec![], // which are read
         renamed: vec![],
+        unserved: vec![],
         port_tries: 0, // follows from `listen`
         pid_file: Some("other".into()),
         admin_mode: 0o660,
@@ -381,6 +382,7 @@ fn each_site_setting_fills_one_field_and_all_are_filled() {
         scgi: Vec::new(),
         modules: Vec::new(),
         limits: Vec::new(),
+        spread: Default::default(),
         tls: flyball_site::TlsSettings {
             source: CertificateSource::Acme,
             clients: client_files(),

@@ -1,0 +1,162 @@
+//! Directories of hosts (`root = "/srv/$host"`) come and go while the server runs, and over an
+//! upgrade.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::common::{
+    Launch, Server, copy_program, end_successor, last_get, text, told, wait_for, within,
+};
+use flyball_testkit::{Identity, binary};
+
+const CLEAR: &str = "127.0.0.1:0";
+const SECURE: &str = "https://127.0.0.1:0";
+
+/// A server of the hosts that are directories of `hosts`.
+struct Hosting {
+    directory: TempDir,
+    server: Server,
+}
+
+impl Hosting {
+    fn start(arch: &str, hosts: &[&str], (listen, more): (&str, &str)) -> Hosting {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        hosts.iter().for_each(|host| add(&directory, host, host));
+        let program = within(&directory, "flyball");
+        copy_program(&program);
+        let config = config(&directory, arch, ("", more));
+        let launch = Launch::program(&[program.into()]).args(&["--config", text(&config)]);
+        Hosting { server: launch.args(&["--listen", listen]).start(), directory }
+    }
+
+    fn who(&self, host: &str) -> String {
+        let request = last_get("/who.txt").replace("localhost", host);
+        let answer = self.server.connect().ask(request);
+        match answer.status() {
+            200 => answer.text().to_owned(),
+            status => status.to_string(),
+        }
+    }
+
+    fn becomes(&self, host: &str, expected: &str) {
+        wait_for(host, || (self.who(host) == expected).then_some(()));
+    }
+}
+
+impl Drop for Hosting {
+    fn drop(&mut self) {
+        end_successor(&self.directory, &self.server);
+    }
+}
+
+fn config(directory: &TempDir, arch: &str, (server, site): (&str, &str)) -> PathBuf {
+    let config = within(directory, "flyball.toml");
+    let lines = format!(
+        "arch = {arch:?}\nworkers = 1\ncache.revalidate = \"100ms\"\nadmin = \"unix:{}\"\n\
+         pid-file = {:?}\n{server}[[site]]\nroot = \"{}/$host\"\n{site}",
+        text(&within(directory, "admin")),
+        text(&within(directory, "pid")),
+        text(&within(directory, "hosts"))
+    );
+    fs::write(&config, lines).expect("the file is written");
+    config
+}
+
+fn add(directory: &TempDir, host: &str, words: &str) {
+    let root = within(directory, "hosts").join(host);
+    fs::create_dir_all(&root).expect("a directory can be made");
+    fs::write(root.join("who.txt"), words).expect("a file can be written");
+}
+
+fn pid(directory: &TempDir) -> u32 {
+    let text = fs::read_to_string(within(directory, "pid")).expect("the PID is told");
+    text.trim().parse().expect("a number")
+}
+
+#[test]
+#[ignore = "full tier"]
+fn hosts_come_go_and_are_replaced_without_a_reload() {
+    for arch in ["sped", "mt", "uring"] {
+        let hosting = Hosting::start(arch, &["a.test", "b.test"], (CLEAR, ""));
+        let at = |name: &str| within(&hosting.directory, "hosts").join(name);
+        assert_eq!(["a.test", "c.test"].map(|host| hosting.who(host)), ["a.test", "421"]);
+        add(&hosting.directory, "c.test", "c.test");
+        hosting.becomes("c.test", "c.test");
+        fs::remove_dir_all(at("a.test")).expect("it can be removed");
+        hosting.becomes("a.test", "421");
+        add(&hosting.directory, "next", "another");
+        fs::rename(at("b.test"), at("x.test")).expect("it can be renamed");
+        fs::rename(at("next"), at("b.test")).expect("it can be renamed");
+        hosting.becomes("b.test", "another");
+        assert_eq!(hosting.who("c.test"), "c.test");
+    }
+}
+
+#[test]
+fn hosts_are_served_after_an_upgrade_and_those_that_came_meanwhile() {
+    let mut hosting = Hosting::start("n-copy", &["a.test"], (CLEAR, ""));
+    let first = pid(&hosting.directory);
+    add(&hosting.directory, "b.test", "b.test");
+    told(&within(&hosting.directory, "admin"), &["upgrade"]);
+    wait_for("the new PID", || (pid(&hosting.directory) != first).then_some(()));
+    assert!(hosting.server.ended().success());
+    assert_eq!(
+        ["a.test", "b.test", "c.test"].map(|host| hosting.who(host)),
+        ["a.test", "b.test", "421"]
+    );
+}
+
+/// What `flyball check` says: whether all is right, and its lines.
+fn checked(config: &Path) -> (bool, String) {
+    let output = Command::new(binary()).args(["check", "--config", text(config)]).output();
+    let output = output.expect("it runs");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(said).expect("it is text"))
+}
+
+#[test]
+fn a_check_tells_what_is_not_served() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for host in ["a.test", "b.test", "Big.test", ".x", "a_b", "c d", "e.test."] {
+        add(&directory, host, host);
+    }
+    let listeners = "[[listener]]\naddress = \"127.0.0.1:0\"\nhosts = [\"a.test\", \"z.test\"]\n";
+    let (is_right, said) = checked(&config(&directory, "sped", (listeners, "")));
+    assert!(is_right, "{said}");
+    assert!(said.contains("ok: 2 sites"), "{said}");
+    assert!(
+        said.contains("no hosts, and not served, are \".x\", \"Big.test\", \"a_b\" and 2 more")
+    );
+    assert!(said.contains("there is no directory for z.test"), "{said}");
+    for (root, why) in [
+        ("/nowhere/$host", "/nowhere cannot be found"),
+        ("/srv/x$host", "`$host` is the whole name of one directory"),
+    ] {
+        let path = within(&directory, "wrong.toml");
+        fs::write(&path, format!("[[site]]\nroot = {root:?}\n")).expect("the file is written");
+        let (is_right, said) = checked(&path);
+        assert!(!is_right && said.contains(why), "{root}: {said}");
+    }
+}
+
+#[test]
+fn each_host_has_the_certificate_of_its_name() {
+    let files = tempfile::tempdir().expect("a temporary directory");
+    let Identity { chain, key, .. } = Identity::shared();
+    let file = files.path().join("a.test.pem");
+    fs::write(&file, format!("{chain}{key}")).expect("the file is written");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(&file, mode).expect("and hidden");
+    let certificate = format!("certificate = \"{}/$host.pem\"\n", text(files.path()));
+    let hosting = Hosting::start("sped", &["a.test", "b.test"], (SECURE, &certificate));
+    let mut client = hosting.server.connect_secure();
+    let request = last_get("/who.txt").replace("localhost", "a.test");
+    assert_eq!(client.ask(request).text(), "a.test");
+    let config =
+        config(&hosting.directory, "sped", ("listen = [\"https://127.0.0.1:0\"]\n", &certificate));
+    let (is_right, said) = checked(&config);
+    assert!(is_right && said.contains("there is no file for \"b.test\""), "{said}");
+}
