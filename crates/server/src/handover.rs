@@ -13,7 +13,8 @@
 //! Which of them are systemd's, lent for as long as a server runs, is said by their names in
 //! `FLYBALL_HANDOVER_LENT`: a version that does not know it takes over all the same. So with which
 //! files the names of Unix-domain sockets lead to, in `FLYBALL_HANDOVER_NAMES`: a name may be
-//! another socket's by now.
+//! another socket's by now. So with the certificates and lists in use, whose descriptor is
+//! `FLYBALL_HANDOVER_CERTIFICATES`: what is in their files now may not hold.
 //! Over the pair the new master says [`PREPARED`] when all that can fail has gone well, waits for
 //! [`GO`], which says that no other accepts, and says [`READY`] when its workers run.
 
@@ -27,9 +28,9 @@ use flyball_sys::channel::Channel;
 use flyball_sys::error_log::Level;
 use flyball_sys::net::{self, Endpoint};
 use flyball_sys::node::Node;
-use flyball_sys::{inherit, say};
+use flyball_sys::{inherit, process, say};
 
-use crate::tls::Roots;
+use crate::tls::Kept;
 
 /// The variable that names what is handed over.
 pub(crate) const VARIABLE: &str = "FLYBALL_HANDOVER";
@@ -44,8 +45,11 @@ pub(crate) const ADMIN_IS: &str = "FLYBALL_HANDOVER_ADMIN";
 /// inode.
 pub(crate) const NAMES: &str = "FLYBALL_HANDOVER_NAMES";
 
+/// The variable that says which descriptor the certificates in use are in.
+pub(crate) const CERTIFICATES: &str = "FLYBALL_HANDOVER_CERTIFICATES";
+
 /// All variables of what a master hands over.
-pub(crate) const VARIABLES: [&str; 4] = [VARIABLE, LENT, ADMIN_IS, NAMES];
+pub(crate) const VARIABLES: [&str; 5] = [VARIABLE, LENT, ADMIN_IS, NAMES, CERTIFICATES];
 
 /// The word for the admin socket.
 const ADMIN: &str = "admin";
@@ -89,8 +93,8 @@ pub(crate) struct Inherited {
     pub(crate) admin_node: Option<Node>,
     /// Listening sockets.
     pub(crate) listening: Vec<Given>,
-    /// The roots of tickets of the master before.
-    pub(crate) roots: Roots,
+    /// What the master before has in use of what its clients connect by.
+    pub(crate) kept: Kept,
 }
 
 /// Listening sockets of one address.
@@ -123,11 +127,14 @@ impl Inherited {
         if let Some(told) = text(VARIABLE) {
             let inherited = parse(&told).map_err(|why| format!("{VARIABLE}={told}: {why}"))?;
             let inherited = inherited.lent(&text(LENT).unwrap_or_default());
-            let inherited = inherited.named(&text(NAMES).unwrap_or_default());
+            let mut inherited = inherited.named(&text(NAMES).unwrap_or_default());
+            if let Some(memory) = take_certificates(&text(CERTIFICATES).unwrap_or_default()) {
+                inherited.kept.take_certificates(memory);
+            }
             return Ok(Inherited { admin_is: text(ADMIN_IS), ..inherited });
         }
-        let [process, count, names] = SYSTEMD.map(text);
-        let is_ours = process.is_some_and(|id| id == flyball_sys::process::own_id().to_string());
+        let [owner, count, names] = SYSTEMD.map(text);
+        let is_ours = owner.is_some_and(|id| id == process::own_id().to_string());
         let count = count.filter(|_| is_ours).and_then(|count| count.parse().ok()).unwrap_or(0);
         let names = names.unwrap_or_default();
         let mut names = names.split(':');
@@ -189,14 +196,10 @@ fn parse(told: &str) -> Result<Inherited, String> {
     let mut inherited = Inherited::default();
     for word in words {
         let (name, numbers) = word.rsplit_once('=').ok_or(format!("{word:?} has no ="))?;
-        let take = |number: &str| {
-            let number = number.parse().map_err(|_| format!("{number:?} is no descriptor"))?;
-            inherit::take(number).map_err(|error| format!("descriptor {number}: {error}"))
-        };
         match name {
             "ready" => inherited.before = Some(Channel::from_fd(take(numbers)?)),
             ADMIN => inherited.admin = Some(take(numbers)?),
-            "tickets" => inherited.roots = Roots::read(take(numbers)?),
+            "tickets" => inherited.kept.take_roots(take(numbers)?),
             address => {
                 let address = read_endpoint(address).ok_or(format!("{address:?} is no address"))?;
                 let sockets = numbers.split(',').map(take).collect::<Result<_, _>>()?;
@@ -206,6 +209,12 @@ fn parse(told: &str) -> Result<Inherited, String> {
         }
     }
     Ok(inherited)
+}
+
+/// The descriptor of this number, as it stands in the environment.
+fn take(number: &str) -> Result<OwnedFd, String> {
+    let number = number.parse().map_err(|_| format!("{number:?} is no descriptor"))?;
+    inherit::take(number).map_err(|error| format!("descriptor {number}: {error}"))
 }
 
 /// The value of [`VARIABLE`] for these descriptors.
@@ -266,6 +275,21 @@ pub(crate) fn describe_names<'a>(
     let listening = listening.map(|(address, node)| word(write_endpoint(address), node));
     let admin = admin.map(|node| word(ADMIN.to_owned(), node));
     listening.chain(admin).collect::<Vec<_>>().join(" ")
+}
+
+/// The value of [`CERTIFICATES`] for this memory, in the process that is to take it: a version that
+/// does not know the variable leaves it for a later one, to which it says nothing.
+pub(crate) fn describe_certificates(memory: Option<&OwnedFd>) -> String {
+    let told = |memory: &OwnedFd| format!("{}:{}", process::own_id(), memory.as_raw_fd());
+    memory.map(told).unwrap_or_default()
+}
+
+fn take_certificates(told: &str) -> Option<OwnedFd> {
+    let (owner, number) = told.split_once(':')?;
+    if owner != process::own_id().to_string() {
+        return None;
+    }
+    take(number).ok()
 }
 
 fn read_name(word: &str) -> Option<(&str, Node)> {
@@ -342,6 +366,15 @@ mod tests {
         assert_eq!(inherited.admin_node, Some(of_admin));
         assert_eq!(inherited.before.unwrap().as_fd().as_raw_fd(), numbers[0]);
         assert!(inherited.admin.is_none() && !inherited.admin_is_lent);
+        // Certificates are for one process.
+        let memory = socket();
+        let told = describe_certificates(Some(&memory));
+        let number = memory.into_raw_fd();
+        for other in ["", "1:3", "7", &format!("1{told}"), &format!("{told}x")] {
+            assert!(take_certificates(other).is_none(), "{other:?}");
+        }
+        assert_eq!(take_certificates(&told).unwrap().as_raw_fd(), number);
+        assert!(take_certificates(&told).is_none() && describe_certificates(None).is_empty());
     }
 
     #[test]

@@ -160,13 +160,13 @@ impl Server {
         if let Some(Endpoint::Unix(path)) = &settings.admin {
             inherited.admin = inherited.admin.take().or_else(|| inherited.take_admin(path));
         }
-        let Inherited { before, admin, admin_is_lent, admin_is, admin_node, listening, roots } =
+        let Inherited { before, admin, admin_is_lent, admin_is, admin_node, listening, kept } =
             inherited;
         let is_other = |told: &String| *told != handover::admin_as_it_is(&settings);
         if admin.is_some() && settings.admin.is_some() && admin_is.is_some_and(|it| is_other(&it)) {
             return Err(settings.blame("admin", ADMIN_STAYS));
         }
-        let setup = Setup::open(architecture, settings, Earlier::Nothing, &Kept::of_roots(roots))?;
+        let setup = Setup::open(architecture, settings, Earlier::Nothing, &kept)?;
         let mut listening = Listening::bind(&setup.settings, listening)?;
         let prepared = match before {
             None => listening.prepare(architecture, &setup.settings).map(drop),

@@ -5,12 +5,12 @@ mod clients;
 mod files;
 mod hosts;
 mod internal;
+mod kept;
 mod roots;
 mod told;
 mod watched;
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use flyball_acme::messages::Status;
@@ -25,10 +25,10 @@ use flyball_tls::{Authority, Bundle, ClientAuth, Config, Pair, Policy, Site, Tic
 
 use clients::Clients;
 pub use files::FILE_BYTES_MAX;
-use files::{Files, Source, Taken, read_pair};
+use files::{Files, PairFiles, Source, Taken, pair_files};
 pub use internal::{authority_in, root_path};
-use roots::RootFile;
-pub(crate) use roots::Roots;
+pub(crate) use kept::Kept;
+use roots::{RootFile, Roots};
 pub use told::Told;
 use watched::Moment;
 
@@ -80,21 +80,6 @@ pub(crate) struct Tls {
     warnings: Vec<String>,
 }
 
-/// What a server goes on with that takes the place of another: the roots of its tickets, and by
-/// what its clients were let in.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Kept {
-    roots: Roots,
-    clients: Vec<Clients>,
-}
-
-impl Kept {
-    /// The roots alone: of a program before this one nothing else is known.
-    pub(crate) fn of_roots(roots: Roots) -> Kept {
-        Kept { roots, clients: Vec::new() }
-    }
-}
-
 /// What authorities are shown by name (RFC 8737), and answered by token (RFC 8555, section 8.3).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Challenges {
@@ -112,16 +97,17 @@ impl Tls {
         if !settings.speaks_tls() {
             return Ok(None);
         }
-        let mut reader = Reader { before: kept.clients.clone(), ..Reader::default() };
+        let now_s = clock::unix_ms() / 1_000;
+        let mut reader = Reader::new(kept, now_s);
         let sites: Vec<Site> = settings
             .sites
             .iter()
             .map(|site| reader.site(site, settings))
             .collect::<Result<_, _>>()?;
-        let now_s = clock::unix_ms() / 1_000;
-        let Reader { pairs, mut files, mut clients, mut warnings, .. } = reader;
-        for (pair, files) in pairs.iter().zip(&mut files) {
-            if pair.is_none() {
+        let Reader { mut files, mut clients, mut warnings, .. } = reader;
+        let pairs: Vec<Option<Pair>> = files.iter().map(|files| files.in_use().cloned()).collect();
+        for files in &mut files {
+            if files.in_use().is_none() {
                 let name = files.told().names.join(", ");
                 warnings.push(format!(
                     "there is no certificate for {name} yet; until there is one, handshakes for \
@@ -130,7 +116,7 @@ impl Tls {
             }
             warnings.extend(files.look_at_time(now_s));
         }
-        warnings.extend(hosts::warnings(&settings.sites, &sites, &pairs, &files));
+        warnings.extend(hosts::warnings(&settings.sites, &sites, &files));
         warnings.extend(clients.iter().flat_map(Clients::notes));
         warnings.extend(clients.iter_mut().filter_map(|clients| clients.warning(now_s)));
         let (roots, root_file) = kept.roots.after(settings, now_s, &mut warnings)?;
@@ -194,14 +180,13 @@ impl Tls {
         sites.speak_tls(policy_of);
     }
 
-    /// The roots of tickets, for who takes the place of this.
-    pub(crate) fn roots(&self) -> &Roots {
-        &self.roots
-    }
-
     /// What is kept for the settings that take the place of these.
     pub(crate) fn kept(&self) -> Kept {
-        Kept { roots: self.roots.clone(), clients: self.clients.clone() }
+        Kept {
+            roots: self.roots.clone(),
+            lists: self.clients.iter().filter_map(Clients::kept).collect(),
+            pairs: self.files.iter().filter_map(Files::kept).collect(),
+        }
     }
 
     /// What a worker of these sites looks at while it runs.
@@ -397,20 +382,23 @@ pub(crate) struct Seen {
 }
 
 /// What is read, each file once.
-#[derive(Default)]
-struct Reader {
-    /// `None` where one is still to come.
-    pairs: Vec<Option<Pair>>,
-    /// Where each pair was read.
+struct Reader<'a> {
+    /// Where each pair was read, and the pair.
     files: Vec<Files>,
-    known: HashMap<(PathBuf, PathBuf), usize>,
+    known: HashMap<PairFiles, usize>,
     clients: Vec<Clients>,
-    /// Those of the server whose place is taken.
-    before: Vec<Clients>,
+    /// What the server had whose place is taken.
+    before: &'a Kept,
+    now_s: u64,
     warnings: Vec<String>,
 }
 
-impl Reader {
+impl<'a> Reader<'a> {
+    fn new(before: &'a Kept, now_s: u64) -> Reader<'a> {
+        let (files, known, clients) = (Vec::new(), HashMap::new(), Vec::new());
+        Reader { files, known, clients, before, now_s, warnings: Vec::new() }
+    }
+
     fn site(&mut self, site: &SiteSettings, settings: &Settings) -> Result<Site, String> {
         let pairs = match site.tls.source {
             _ if site.is_many() => Vec::new(),
@@ -427,49 +415,45 @@ impl Reader {
 
     /// The number of a pair: the same for all sites that name the same files.
     fn pair(&mut self, files: &CertificateFiles, site: &SiteSettings) -> Result<usize, String> {
-        let names = (files.chain.clone(), files.key.clone());
+        let names = pair_files(files);
         if let Some(known) = self.known.get(&names) {
             self.files[*known].share(&site.hosts);
             return Ok(*known);
         }
-        let (pair, warning) = read_pair(files)?;
-        let number = self.pairs.len();
+        let before = self.before.pairs.get(&names).cloned();
+        let mut files = Files::new(files, Source::Files, &site.hosts, before);
+        self.warnings.extend(files.read(self.now_s)?);
+        let number = self.add(files);
         self.known.insert(names, number);
-        self.files.push(Files::new(files, Source::Files, &site.hosts, Some(&pair)));
-        self.pairs.push(Some(pair));
-        self.warnings.extend(warning);
         Ok(number)
     }
 
-    /// The number of a pair that the agent gets: what is in its storage, or nothing yet. What
-    /// cannot be used is told, and is as if it were not there: the agent orders another.
+    fn add(&mut self, files: Files) -> usize {
+        self.files.push(files);
+        self.files.len() - 1
+    }
+
+    /// The number of a pair that the agent gets: what is in its storage, else what was in use, or
+    /// nothing yet. What cannot be used is told, and is as if it were not there: the agent orders
+    /// another.
     fn acme(&mut self, site: &SiteSettings, settings: &Settings) -> Result<usize, String> {
         let names = acme::names_of(site);
         let files = acme::files_of(&names, &settings.tls.acme.storage)?;
-        let pair = match files.chain.try_exists() {
-            Ok(false) => None,
-            _ => match read_pair(&files) {
-                Ok((pair, _)) => Some(pair),
-                Err(why) => {
-                    self.warnings.push(why);
-                    None
-                }
-            },
-        };
-        let number = self.pairs.len();
-        self.files.push(Files::new(&files, Source::Acme, &names, pair.as_ref()));
-        self.pairs.push(pair);
-        Ok(number)
+        let before = self.before.pairs.get(&pair_files(&files)).cloned();
+        let is_there = !matches!(files.chain.try_exists(), Ok(false));
+        let mut files = Files::new(&files, Source::Acme, &names, before);
+        if is_there {
+            let told = files.read(self.now_s);
+            let told = told.unwrap_or_else(|why| files.refuse(why).into_iter().collect());
+            self.warnings.extend(told);
+        }
+        Ok(self.add(files))
     }
 
     /// The number of a pair that this machine's own authority issues.
     fn internal(&mut self, site: &SiteSettings, settings: &Settings) -> Result<usize, String> {
-        let now_s = clock::unix_ms() / 1_000;
-        let (files, pair) = Files::issued(site, &settings.tls.internal, now_s)?;
-        let number = self.pairs.len();
-        self.files.push(files);
-        self.pairs.push(Some(pair));
-        Ok(number)
+        let files = Files::issued(site, &settings.tls.internal, self.now_s)?;
+        Ok(self.add(files))
     }
 
     fn clients(
@@ -483,7 +467,7 @@ impl Reader {
         }
         let mut read = Clients::read(site, settings, self.clients.len())?;
         if let Some(clients) = &mut read {
-            self.warnings.extend(clients.keep_newer_of(&self.before)?);
+            self.warnings.extend(clients.keep_newer_of(&self.before.lists)?);
         }
         let auth = read.as_ref().map(|clients| clients.auth.clone());
         self.clients.extend(read);
@@ -510,7 +494,8 @@ mod tests {
             fs::write(path, made.cert.pem() + &made.signing_key.serialize_pem()).unwrap();
             fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
         }
-        let (mut reader, settings) = (Reader::default(), Settings::default());
+        let (kept, settings) = (Kept::default(), Settings::default());
+        let mut reader = Reader::new(&kept, 1_800_000_000);
         let mut read = |at: usize| {
             let (chain, key) = (paths[at % FILES].clone(), paths[at % FILES].clone());
             let mut site =
@@ -526,6 +511,6 @@ mod tests {
         for at in FILES..SITES {
             assert_eq!(read(at), Ok(vec![at % FILES]), "{at}");
         }
-        assert_eq!((reader.pairs.len(), reader.files.len()), (FILES, FILES));
+        assert_eq!(reader.files.len(), FILES);
     }
 }

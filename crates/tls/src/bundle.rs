@@ -62,15 +62,12 @@ impl Bundle {
             write_all(&clients.roots, &mut bytes);
             write_all(&clients.lists, &mut bytes);
         }
-        [digest(&SHA256, &bytes).as_ref(), &bytes].concat()
+        digested(&bytes)
     }
 
     /// Reads one. `None` for what is not whole, such as one that is being written.
     pub fn from_bytes(bytes: &[u8]) -> Option<Bundle> {
-        let (told, mut rest) = bytes.split_at_checked(DIGEST_BYTES)?;
-        if digest(&SHA256, rest).as_ref() != told {
-            return None;
-        }
+        let mut rest = opened(bytes)?;
         let from = &mut rest;
         let mut bundle = Bundle::default();
         for _ in 0..number(from)? {
@@ -100,6 +97,17 @@ impl Bundle {
     }
 }
 
+/// Bytes behind their digest.
+pub(crate) fn digested(bytes: &[u8]) -> Vec<u8> {
+    [digest(&SHA256, bytes).as_ref(), bytes].concat()
+}
+
+/// The bytes behind a digest, if it is theirs.
+pub(crate) fn opened(bytes: &[u8]) -> Option<&[u8]> {
+    let (told, rest) = bytes.split_at_checked(DIGEST_BYTES)?;
+    (digest(&SHA256, rest).as_ref() == told).then_some(rest)
+}
+
 /// Which form of a key it is, as a byte.
 fn kind_of(key: &PrivateKeyDer<'_>) -> u8 {
     match key {
@@ -119,28 +127,28 @@ fn key_of(kind: u8, der: Vec<u8>) -> Option<PrivateKeyDer<'static>> {
 }
 
 /// A number of things that are in memory, or of bytes of one.
-fn write_number(number: usize, to: &mut Vec<u8>) {
+pub(crate) fn write_number(number: usize, to: &mut Vec<u8>) {
     to.extend((number as u64).to_be_bytes());
 }
 
-fn write(bytes: &[u8], to: &mut Vec<u8>) {
+pub(crate) fn write(bytes: &[u8], to: &mut Vec<u8>) {
     write_number(bytes.len(), to);
     to.extend(bytes);
 }
 
-fn write_all(parts: &[impl AsRef<[u8]>], to: &mut Vec<u8>) {
+pub(crate) fn write_all(parts: &[impl AsRef<[u8]>], to: &mut Vec<u8>) {
     write_number(parts.len(), to);
     parts.iter().for_each(|part| write(part.as_ref(), to));
 }
 
-fn write_pair(pair: &Pair, to: &mut Vec<u8>) {
+pub(crate) fn write_pair(pair: &Pair, to: &mut Vec<u8>) {
     let (chain, key) = pair.der();
     write_all(chain, to);
     to.push(kind_of(key));
     write(key.secret_der(), to);
 }
 
-fn number(from: &mut &[u8]) -> Option<usize> {
+pub(crate) fn number(from: &mut &[u8]) -> Option<usize> {
     usize::try_from(half(from)?).ok()
 }
 
@@ -149,7 +157,7 @@ fn half(from: &mut &[u8]) -> Option<u64> {
     take(from, size_of::<u64>())?.try_into().map(u64::from_be_bytes).ok()
 }
 
-fn bytes(from: &mut &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn bytes(from: &mut &[u8]) -> Option<Vec<u8>> {
     let len = number(from)?;
     take(from, len).map(<[u8]>::to_vec)
 }
@@ -158,17 +166,17 @@ fn text(from: &mut &[u8]) -> Option<String> {
     String::from_utf8(bytes(from)?).ok()
 }
 
-fn all<T: From<Vec<u8>>>(from: &mut &[u8]) -> Option<Vec<T>> {
+pub(crate) fn all<T: From<Vec<u8>>>(from: &mut &[u8]) -> Option<Vec<T>> {
     (0..number(from)?).map(|_| bytes(from).map(T::from)).collect()
 }
 
-fn pair(from: &mut &[u8]) -> Option<Pair> {
+pub(crate) fn pair(from: &mut &[u8]) -> Option<Pair> {
     let chain = all(from)?;
     let kind = *take(from, 1)?.first()?;
     Pair::from_der(chain, key_of(kind, bytes(from)?)?).ok()
 }
 
-fn take<'a>(from: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
+pub(crate) fn take<'a>(from: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
     let (taken, rest) = from.split_at_checked(len)?;
     *from = rest;
     Some(taken)

@@ -5,6 +5,7 @@
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
 use flyball_sys::channel::Channel;
 use flyball_sys::error_log::Level;
@@ -80,14 +81,15 @@ impl Master {
         let (way, theirs) = Channel::pair().map_err(fail)?;
         let listening: Vec<_> = self.server.listening.handed_over().collect();
         let admin = self.server.admin.as_deref();
-        let roots = self.server.setup.tls.as_ref().map(|tls| tls.roots().in_memory());
-        let roots = roots.transpose().map_err(fail)?;
+        let kept = self.server.setup.tls.as_ref().map(|tls| tls.kept().in_memory());
+        let kept = kept.transpose().map_err(fail)?;
+        let roots = kept.as_ref().map(|kept| &kept.roots);
+        let certificates = kept.as_ref().map(|kept| &kept.certificates);
         let lent = handover::describe_lent(self.server.listening.lent(), self.server.admin_is_lent);
         let admin_is = handover::admin_as_it_is(&self.server.setup.settings);
         let admin_node = self.server.admin_node.filter(|_| !self.server.admin_is_lent);
         let names = handover::describe_names(self.server.listening.names(), admin_node);
-        let told =
-            handover::describe(theirs.as_fd(), admin, roots.as_ref(), listening.iter().cloned());
+        let told = handover::describe(theirs.as_fd(), admin, roots, listening.iter().cloned());
         // Who supervises this master waits for its own children. Of any other it will not see the
         // end: when it stops the server, it kills that one at once.
         let forked = match self.notifier.is_heard() {
@@ -100,7 +102,7 @@ impl Master {
                 let sockets = listening.iter().flat_map(|(_, sockets)| sockets);
                 let mut keep: Vec<_> = sockets.map(|socket| socket.as_fd()).collect();
                 keep.extend(admin.map(AsFd::as_fd));
-                keep.extend(roots.as_ref().map(AsFd::as_fd));
+                keep.extend(roots.into_iter().chain(certificates).map(AsFd::as_fd));
                 keep.push(theirs.as_fd());
                 let own = process::own_id().to_string();
                 let set = [
@@ -108,6 +110,7 @@ impl Master {
                     (handover::LENT, lent),
                     (handover::ADMIN_IS, admin_is),
                     (handover::NAMES, names),
+                    (handover::CERTIFICATES, handover::describe_certificates(certificates)),
                     (notify::WATCHED, own),
                 ];
                 let unset = handover::SYSTEMD;
@@ -116,23 +119,24 @@ impl Master {
                 process::exit_now(NOT_RUN)
             }
             Forked::Parent(process) => {
-                let added = self.mechanism.add(way.as_fd(), HANDOVER, Interest::READ);
                 let most_ms = self.server.setup.settings.running.upgrade_ms;
                 let until_ms = clock::monotonic_ms() + most_ms;
                 let has_begun = false;
-                self.upgrade =
-                    Some(Upgrade { process, handle, way, until_ms, most_ms, has_begun, is_asked });
-                say!(
-                    Level::Info,
-                    "{} is started as process {}",
-                    program.display(),
-                    process.number()
-                );
-                if let Err(error) = added {
-                    self.roll_back(&error.to_string());
-                }
+                let upgrade =
+                    Upgrade { process, handle, way, until_ms, most_ms, has_begun, is_asked };
+                self.wait_for_new_master(upgrade, &program);
                 Ok(())
             }
+        }
+    }
+
+    fn wait_for_new_master(&mut self, upgrade: Upgrade, program: &Path) {
+        let added = self.mechanism.add(upgrade.way.as_fd(), HANDOVER, Interest::READ);
+        let number = upgrade.process.number();
+        self.upgrade = Some(upgrade);
+        say!(Level::Info, "{} is started as process {number}", program.display());
+        if let Err(error) = added {
+            self.roll_back(&error.to_string());
         }
     }
 

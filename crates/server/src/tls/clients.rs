@@ -1,5 +1,6 @@
 //! Whose certificates clients show, as files say: read, and looked at again while the server runs.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use flyball_arch::settings::Settings;
@@ -48,15 +49,23 @@ impl Clients {
         Ok(Some(Clients { files, auth, written, watched, has_said_over: false }))
     }
 
+    /// The lists in use, and where they were read; none without such a file.
+    pub(super) fn kept(&self) -> Option<(PathBuf, ClientAuth)> {
+        Some((self.files.crl.clone()?, self.auth.clone()))
+    }
+
     /// Lets no list be older than that of a server whose place is taken; what there is to say of
     /// those that were.
     ///
     /// # Errors
     /// Which file cannot be used, and why.
-    pub(super) fn keep_newer_of(&mut self, before: &[Clients]) -> Result<Vec<String>, String> {
-        let before = before.iter().find(|before| before.files.crl == self.files.crl);
+    pub(super) fn keep_newer_of(
+        &mut self,
+        before: &HashMap<PathBuf, ClientAuth>,
+    ) -> Result<Vec<String>, String> {
+        let before = self.files.crl.as_ref().and_then(|crl| before.get(crl));
         let Some(before) = before else { return Ok(Vec::new()) };
-        let (auth, told) = self.not_older(self.auth.clone(), &before.auth)?;
+        let (auth, told) = self.not_older(self.auth.clone(), before)?;
         self.auth = auth;
         Ok(told)
     }

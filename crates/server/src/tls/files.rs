@@ -1,6 +1,6 @@
 //! Where certificates are read, which of them are in use, and what the operator is told of each.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flyball_site::{CertificateFiles, SiteSettings};
 use flyball_sys::secret_file::{self, Version};
@@ -49,10 +49,8 @@ pub(super) struct Files {
     /// The names that the sites with it answer to.
     hosts: Vec<String>,
     watched: Watched,
-    /// The certificate in use; none where it is still to come.
-    in_use: Option<Certificate>,
-    /// The kind of its key.
-    key: &'static str,
+    /// The pair in use; none where it is still to come.
+    in_use: Option<Pair>,
     /// Which authority of this machine has issued it, if one has.
     authority: Option<Version>,
     /// How much was said of its end.
@@ -81,19 +79,51 @@ pub(super) struct Taken {
 }
 
 impl Files {
-    /// Files of which `pair` was read, for a site of these hosts.
+    /// Files that are to be read, for a site of these hosts; `in_use` is what a server whose place
+    /// is taken has read of them.
     pub(super) fn new(
         names: &CertificateFiles,
         source: Source,
         hosts: &[String],
-        pair: Option<&Pair>,
+        in_use: Option<Pair>,
     ) -> Files {
-        let in_use = pair.map(|pair| pair.certificate().clone());
         let watched = Watched::new([names.chain.as_path(), names.key.as_path()]);
         let (names, hosts) = (names.clone(), hosts.to_vec());
-        let key = pair.map_or("", Pair::key_kind);
         let (authority, said_of_end, begins_s) = (None, None, None);
-        Files { names, source, hosts, watched, in_use, key, authority, said_of_end, begins_s }
+        Files { names, source, hosts, watched, in_use, authority, said_of_end, begins_s }
+    }
+
+    /// Takes what the files hold into use, unless what is in use is better; what the operator
+    /// should know. Blocks on the disk.
+    ///
+    /// # Errors
+    /// Which file cannot be used, and why.
+    pub(super) fn read(&mut self, now_s: u64) -> Result<Vec<String>, String> {
+        let (read, warning) = read_pair(&self.names)?;
+        let stays = match self.better(read, now_s) {
+            Ok(pair) => {
+                self.take(&pair);
+                None
+            }
+            Err(why) => self.refuse(why),
+        };
+        Ok(warning.into_iter().chain(stays).collect())
+    }
+
+    /// The pair in use; none where it is still to come.
+    pub(super) fn in_use(&self) -> Option<&Pair> {
+        self.in_use.as_ref()
+    }
+
+    /// Its certificate.
+    pub(super) fn certificate(&self) -> Option<&Certificate> {
+        self.in_use.as_ref().map(Pair::certificate)
+    }
+
+    /// The pair in use, and where it was read; none where no file holds it.
+    pub(super) fn kept(&self) -> Option<(PairFiles, Pair)> {
+        let pair = self.in_use.clone().filter(|_| self.source != Source::Internal)?;
+        Some((pair_files(&self.names), pair))
     }
 
     /// Another site has it too.
@@ -109,11 +139,11 @@ impl Files {
         site: &SiteSettings,
         directory: &Path,
         now_s: u64,
-    ) -> Result<(Files, Pair), String> {
+    ) -> Result<Files, String> {
         let (names, hosts) = (CertificateFiles::default(), internal::names_of(site));
         let mut files = Files::new(&names, Source::Internal, &hosts, None);
-        let pair = files.issue(directory, now_s).unwrap_or_else(|| Err("nothing is due".into()))?;
-        Ok((files, pair))
+        files.issue(directory, now_s).transpose()?;
+        Ok(files)
     }
 
     /// Has the authority issue another certificate, if it is time for it, or another authority has
@@ -122,7 +152,7 @@ impl Files {
     /// # Errors
     /// Why it cannot, if that was not said yet.
     pub(super) fn issue(&mut self, directory: &Path, now_s: u64) -> Option<Result<Pair, String>> {
-        let ends_s = self.in_use.as_ref().map_or(0, |in_use| in_use.not_after_s);
+        let ends_s = self.certificate().map_or(0, |in_use| in_use.not_after_s);
         let is_replaced =
             self.authority.is_some_and(|version| internal::is_replaced(directory, version));
         if ends_s > now_s + internal::RENEWED_S && !is_replaced {
@@ -141,8 +171,7 @@ impl Files {
     }
 
     fn take(&mut self, pair: &Pair) {
-        self.in_use = Some(pair.certificate().clone());
-        self.key = pair.key_kind();
+        self.in_use = Some(pair.clone());
         (self.said_of_end, self.begins_s) = (None, None);
         self.watched.succeeded();
     }
@@ -163,12 +192,12 @@ impl Files {
 
     /// What is told of it.
     pub(super) fn told(&self) -> Told {
-        let in_use = self.in_use.as_ref();
+        let in_use = self.certificate();
         Told {
             names: in_use.map_or_else(|| self.hosts.clone(), names_of),
             source: self.source,
             issuer: in_use.map(|one| one.issuer.clone()).unwrap_or_default(),
-            key: self.key,
+            key: self.in_use.as_ref().map_or("", Pair::key_kind),
             serial: in_use.map(|one| one.serial.to_ascii_uppercase()).unwrap_or_default(),
             not_after_s: in_use.map(|one| one.not_after_s),
             renews_at_s: in_use
@@ -204,22 +233,29 @@ impl Files {
                 Err(why) => why,
             },
         };
-        let why = match self.in_use {
-            Some(_) => format!("the certificate in use stays: {why}"),
-            None => why,
-        };
-        self.watched.say(why).map(Err)
+        self.refuse(why).map(Err)
     }
 
-    /// What the files hold now, unless clients refuse it at this time and the one in use is better:
-    /// it holds, or has ended later.
+    /// Says why the files do not replace what is in use, if that was not said yet.
+    pub(super) fn refuse(&mut self, why: String) -> Option<String> {
+        let stays = if self.in_use.is_some() { "the certificate in use stays: " } else { "" };
+        self.watched.say(format!("{stays}{why}"))
+    }
+
+    /// What the files hold now, if it is [`Files::better`].
     fn next(&mut self, now_s: u64) -> Result<Pair, String> {
         self.begins_s = None;
         let (pair, _) = read_pair(&self.names)?;
+        self.better(pair, now_s)
+    }
+
+    /// What was read of the files, unless clients refuse it at this time and the one in use is
+    /// better: it holds, or has ended later.
+    fn better(&mut self, pair: Pair, now_s: u64) -> Result<Pair, String> {
         let next = pair.certificate();
         let is_better =
             |in_use: &Certificate| in_use.holds_at(now_s) || in_use.not_after_s > next.not_after_s;
-        match expiry(next, now_s).filter(|_| self.in_use.as_ref().is_some_and(is_better)) {
+        match expiry(next, now_s).filter(|_| self.certificate().is_some_and(is_better)) {
             Some(why) => {
                 self.begins_s = Some(next.not_before_s).filter(|begins_s| *begins_s > now_s);
                 Err(self.blame(&why))
@@ -230,7 +266,7 @@ impl Files {
 
     /// That the next certificate lacks hosts which the one in use names.
     fn lost(&self, next: &Pair) -> Option<String> {
-        let before = Named::new(self.in_use.as_ref()?);
+        let before = Named::new(self.certificate()?);
         let next = Named::new(next.certificate());
         let is_lost = |host: &&String| before.has(host) && !next.has(host);
         let lost: Vec<&String> = self.hosts.iter().filter(is_lost).collect();
@@ -245,7 +281,7 @@ impl Files {
 
     /// What is to be said of the time in which the certificate in use holds, once.
     pub(super) fn look_at_time(&mut self, now_s: u64) -> Option<String> {
-        let in_use = self.in_use.as_ref()?;
+        let in_use = self.certificate()?;
         let (end, why) = match expiry(in_use, now_s) {
             Some(why) if in_use.not_before_s > now_s => (End::Ahead, why),
             Some(why) => (End::Over, why),
@@ -258,11 +294,19 @@ impl Files {
     }
 }
 
+/// The files of a chain and of its key.
+pub(super) type PairFiles = (PathBuf, PathBuf);
+
+/// By what a pair is known.
+pub(super) fn pair_files(names: &CertificateFiles) -> PairFiles {
+    (names.chain.clone(), names.key.clone())
+}
+
 /// Reads a pair, and what the operator should know of its files. Blocks on the disk.
 ///
 /// # Errors
 /// Which file cannot be used, and why.
-pub(super) fn read_pair(files: &CertificateFiles) -> Result<(Pair, Option<String>), String> {
+fn read_pair(files: &CertificateFiles) -> Result<(Pair, Option<String>), String> {
     let CertificateFiles { chain, key, written } = files;
     let blame = |path: &Path, why: String| format!("{written}{} {why}", path.display());
     let read = |path: &Path| {
@@ -322,11 +366,9 @@ mod tests {
 
     /// The only certificate of a test, with these days of its time left; it holds so many.
     fn left(days: u64, of: u64) -> Option<String> {
-        let (now_s, left_s) = (1_800_000_000, days * DAY_S);
-        let mut certificate = certificate();
-        certificate.not_after_s = now_s + left_s;
-        certificate.not_before_s = certificate.not_after_s - of * DAY_S;
-        near(&certificate, now_s)
+        let now_s = 1_800_000_000;
+        let end_s = now_s + days * DAY_S;
+        near(pair(end_s - of * DAY_S, end_s).certificate(), now_s)
     }
 
     #[test]
@@ -334,20 +376,34 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (now_s, at) = (1_800_000_000, dir.path().join("internal"));
         let site = SiteSettings { hosts: vec!["localhost".into()], ..SiteSettings::default() };
-        let (mut files, first) = Files::issued(&site, &at, now_s).unwrap();
+        let mut files = Files::issued(&site, &at, now_s).unwrap();
+        let issuer = |files: &Files| files.told().issuer;
+        let first = issuer(&files);
         assert!(files.issue(&at, now_s + DAY_S).is_none());
         std::fs::remove_dir_all(&at).unwrap();
         assert!(files.issue(&at, now_s + DAY_S).is_none(), "none is made before it is needed");
-        let (_, other) = Files::issued(&site, &at, now_s + 2 * DAY_S).unwrap();
+        let other = issuer(&Files::issued(&site, &at, now_s + 2 * DAY_S).unwrap());
         let next = files.issue(&at, now_s + 2 * DAY_S).unwrap().unwrap();
-        assert_ne!(first.certificate().issuer, next.certificate().issuer);
-        assert_eq!(next.certificate().issuer, other.certificate().issuer);
+        assert_ne!(first, next.certificate().issuer);
+        assert_eq!(next.certificate().issuer, other);
         assert!(files.issue(&at, now_s + 2 * DAY_S).is_none());
     }
 
-    fn certificate() -> Certificate {
-        let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
-        Certificate::parse(made.cert.der()).unwrap()
+    /// A key and its certificate, which holds from and until then, in PEM.
+    fn made(from_s: u64, until_s: u64) -> String {
+        let time = |s: u64| {
+            let since = std::time::Duration::from_secs(s);
+            (std::time::SystemTime::UNIX_EPOCH + since).into()
+        };
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(["a.test".to_owned()]).unwrap();
+        (params.not_before, params.not_after) = (time(from_s), time(until_s));
+        format!("{}{}", key.serialize_pem(), params.self_signed(&key).unwrap().pem())
+    }
+
+    fn pair(from_s: u64, until_s: u64) -> Pair {
+        let pem = made(from_s, until_s);
+        Pair::from_pem(pem.as_bytes(), pem.as_bytes()).unwrap()
     }
 
     #[test]
@@ -362,16 +418,7 @@ mod tests {
     fn a_certificate_that_begins_later_waits_while_the_one_in_use_holds() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pair.pem");
-        let (now_s, made) = (1_800_000_000, |from_s: u64, until_s: u64| {
-            let time = |s: u64| {
-                let since = std::time::Duration::from_secs(s);
-                (std::time::SystemTime::UNIX_EPOCH + since).into()
-            };
-            let key = rcgen::KeyPair::generate().unwrap();
-            let mut params = rcgen::CertificateParams::new(["a.test".to_owned()]).unwrap();
-            (params.not_before, params.not_after) = (time(from_s), time(until_s));
-            format!("{}{}", key.serialize_pem(), params.self_signed(&key).unwrap().pem())
-        });
+        let now_s = 1_800_000_000;
         let write = |text: &str| {
             let next = dir.path().join("next.pem");
             std::fs::write(&next, text).unwrap();
@@ -384,8 +431,8 @@ mod tests {
             ..CertificateFiles::default()
         };
         write(&made(0, now_s + 30 * DAY_S));
-        let (pair, _) = read_pair(&names).unwrap();
-        let mut files = Files::new(&names, Source::Files, &[], Some(&pair));
+        let mut files = Files::new(&names, Source::Files, &[], None);
+        assert!(files.read(now_s).unwrap().is_empty());
         let at = |s| Moment { ms: 0, s, gone_ms_max: 0 };
         write(&made(now_s + 10 * DAY_S, now_s + 99 * DAY_S));
         let why = files.look(at(now_s)).unwrap().unwrap_err();
@@ -402,9 +449,7 @@ mod tests {
     fn what_is_said_of_an_end_is_said_once_and_that_it_has_come_is_said_too() {
         let files = CertificateFiles { chain: "a.pem".into(), ..CertificateFiles::default() };
         let mut files = Files::new(&files, Source::Files, &[], None);
-        let mut certificate = certificate();
-        (certificate.not_before_s, certificate.not_after_s) = (0, 90 * DAY_S);
-        files.in_use = Some(certificate);
+        files.in_use = Some(pair(0, 90 * DAY_S));
         assert_eq!(files.look_at_time(70 * DAY_S), None);
         let near = files.look_at_time(80 * DAY_S).unwrap();
         assert!(near.starts_with("a.pem holds a certificate that expires in 10 days"), "{near}");

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use flyball_site::SiteSettings;
 use flyball_site::hosts::{ADDRESSES, without_brackets};
-use flyball_tls::{Certificate, Pair, Site};
+use flyball_tls::{Certificate, Site};
 
 use super::files::{Files, Source};
 
@@ -55,14 +55,9 @@ pub(super) fn shown<T: AsRef<str>>(names: &[T]) -> String {
 
 /// What the operator should know of the certificates out of files: each that names no host of its
 /// site, once, and of each site the hosts that none of its certificates names.
-pub(super) fn warnings(
-    settings: &[SiteSettings],
-    sites: &[Site],
-    pairs: &[Option<Pair>],
-    files: &[Files],
-) -> Vec<String> {
+pub(super) fn warnings(settings: &[SiteSettings], sites: &[Site], files: &[Files]) -> Vec<String> {
     let named: Vec<Option<Named<'_>>> =
-        pairs.iter().map(|pair| pair.as_ref().map(|pair| Named::new(pair.certificate()))).collect();
+        files.iter().map(|files| files.certificate().map(Named::new)).collect();
     let (mut told, mut warnings) = (HashSet::new(), Vec::new());
     for (site, settings) in sites.iter().zip(settings) {
         let hosts = of_site(settings);
@@ -102,6 +97,7 @@ pub(super) fn warnings(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flyball_tls::Pair;
 
     #[test]
     fn a_host_is_named_by_itself_a_wildcard_or_its_address() {

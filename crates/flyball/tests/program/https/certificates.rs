@@ -4,6 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use flyball_testkit::wait::until;
+use rcgen::date_time_ymd;
 
 use crate::common::https::Authority;
 
@@ -101,6 +102,49 @@ fn a_renewed_certificate_is_in_use_without_a_reload_and_a_wrong_one_changes_noth
         assert!(until(AT_MOST, || shows("a.pem")).is_some(), "{arch}:\n{}", server.errors());
         assert_eq!(server.errors().matches("the certificate in use stays").count(), 1, "{arch}");
         assert!(!server.errors().contains("the configuration is loaded"));
+        server.assert_sound();
+    }
+}
+
+#[test]
+fn a_reload_keeps_a_certificate_that_holds_from_one_that_does_not() {
+    let authority = Authority::new();
+    for watch in ["watch = \"100ms\"", "watch = \"off\""] {
+        authority.issue("a.pem", &["a.test"]);
+        fs::copy(authority.path("a.pem"), authority.path("before.pem")).unwrap();
+        let config = format!(
+            "admin = \"127.0.0.1:0\"\n[tls]\n{watch}\n{}",
+            authority.site("\"a.test\"", "a.pem", "")
+        );
+        let server = authority.start(&config);
+        let shows = |file: &str| {
+            let shown = authority.openssl(&server, "a.test", &[]);
+            authority.is_in(file, &shown)
+        };
+        for (from, until, why) in [
+            (2019, 2020, "holds a certificate that expired "),
+            (3000, 3001, "holds a certificate that clients refuse as yet: it begins in "),
+        ] {
+            authority.issue_by("a.pem", &["a.test"], |params| {
+                params.not_before = date_time_ymd(from, 1, 1);
+                params.not_after = date_time_ymd(until, 1, 1);
+            });
+            // Twice: what one reload kept is kept by the next.
+            for _ in 0..2 {
+                server.reload();
+                assert!(shows("before.pem"), "{watch} {why}:\n{}", server.errors());
+                let told = format!("a.pem {why}");
+                assert!(server.status().contains(&told), "{watch} {why}: {}", server.status());
+                let errors = server.errors();
+                let warned = errors.rsplit("the configuration is loaded").nth(1).unwrap();
+                let stays = "the certificate in use stays: ";
+                assert!(warned.contains(stays) && warned.contains(&told), "{watch}:\n{errors}");
+            }
+        }
+        authority.issue("a.pem", &["a.test"]);
+        server.reload();
+        assert!(shows("a.pem"), "{watch}:\n{}", server.errors());
+        assert!(!server.status().contains("stays"), "{watch}: {}", server.status());
         server.assert_sound();
     }
 }

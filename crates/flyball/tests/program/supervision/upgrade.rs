@@ -59,13 +59,16 @@ impl Installed {
 
     /// One that speaks TLS, too.
     fn secure(arch: &str) -> Installed {
+        Installed::secure_by(arch, |_| String::new())
+    }
+
+    /// The same with settings of the server, told where its files are.
+    fn secure_by(arch: &str, more: impl FnOnce(&TempDir) -> String) -> Installed {
         Installed::with(arch, &["--listen", "https://127.0.0.1:0"], |directory| {
             let file = within(directory, "certificate.pem");
             let Identity { chain, key, .. } = Identity::shared();
-            std::fs::write(&file, format!("{chain}{key}")).expect("the file is written");
-            let mode = std::fs::Permissions::from_mode(0o600);
-            std::fs::set_permissions(&file, mode).expect("and hidden");
-            (String::new(), format!("certificate = {file:?}\n"))
+            write_hidden(&file, &format!("{chain}{key}"));
+            (more(directory), format!("certificate = {file:?}\n"))
         })
     }
 
@@ -182,6 +185,72 @@ fn an_upgrade_over_tls_ends_no_connection_and_sessions_are_resumed_afterwards() 
         let said = installed.server.errors.so_far();
         assert!(!said.contains("panicked") && !said.contains("is killed"), "{said}");
     }
+}
+
+/// The first upgrade hands on what is in use, and the second what the first was handed.
+#[test]
+fn an_upgrade_keeps_a_certificate_that_holds_from_one_that_does_not() {
+    let installed = Installed::secure("n-copy");
+    let address = ([127, 0, 0, 1], installed.server.secure.expect("it speaks TLS")).into();
+    let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let text = params.self_signed(&key).unwrap().pem() + &key.serialize_pem();
+    std::fs::write(within(&installed.directory, "certificate.pem"), text).unwrap();
+    for upgrades in 1..3 {
+        let before = installed.pid();
+        installed.install_itself();
+        let said = told(&installed.socket(), &["upgrade"]);
+        assert!(said.ends_with(" has taken over\n"), "{said}");
+        wait_for("another PID", || Some(installed.pid()).filter(|pid| *pid != before));
+        // One who trusts the certificate that was there alone.
+        let mut client = Visitor::new().connect(address);
+        assert_eq!(client.ask(get("/small.txt")).status(), 200);
+        let status = told(&installed.socket(), &["status"]);
+        assert!(status.contains("the certificate in use stays: "), "{upgrades}: {status}");
+        let said = installed.server.errors.so_far();
+        let warned = said.matches("certificate.pem holds a certificate that expired ").count();
+        assert!(warned >= upgrades, "{upgrades}:\n{said}");
+    }
+}
+
+#[test]
+fn tickets_by_a_file_that_was_replaced_are_resumed_after_an_upgrade() {
+    let mut installed = Installed::secure_by("n-copy", |directory| {
+        let file = within(directory, "tickets");
+        write_hidden(&file, &text_of("one"));
+        format!("[tls]\nwatch = \"100ms\"\ntickets = {file:?}\n")
+    });
+    let address = ([127, 0, 0, 1], installed.server.secure.expect("it speaks TLS")).into();
+    let visitor = Visitor::new();
+    let resumes = || {
+        let mut client = visitor.connect(address);
+        assert_eq!(client.ask(get("/small.txt")).status(), 200);
+        client.is_resumed()
+    };
+    assert!(!resumes());
+    let next = within(&installed.directory, "next");
+    write_hidden(&next, &text_of("two"));
+    std::fs::rename(next, within(&installed.directory, "tickets")).unwrap();
+    wait_for("the next keys", || {
+        installed.server.errors.so_far().contains("tickets is in use").then_some(())
+    });
+    installed.install_itself();
+    let said = told(&installed.socket(), &["upgrade"]);
+    assert!(said.ends_with(" has taken over\n"), "{said}");
+    assert!(resumes(), "by a ticket from before");
+    assert!(installed.server.ended().success());
+}
+
+/// A text that no part is repeated in.
+fn text_of(word: &str) -> String {
+    (0..20).map(|at| format!("{word}{at}")).collect()
+}
+
+fn write_hidden(path: &Path, text: &str) {
+    std::fs::write(path, text).expect("the file is written");
+    let mode = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(path, mode).expect("and hidden");
 }
 
 /// Tries them beside one another: each spends its time waiting.
