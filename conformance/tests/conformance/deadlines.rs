@@ -42,7 +42,9 @@ fn expect_closed_for(server: &Server, reason: &str, count: usize) {
 pub(crate) fn every_wait_for_a_client_has_an_end(mount: &Mount) {
     let server = mount.start(SETTINGS);
     std::thread::scope(|scope| {
-        for wait in [silent, head, head_in_drips, idle, body, lingering, reader] {
+        for wait in
+            [silent, head, head_in_drips, idle, body, lingering, lingering_and_sending, reader]
+        {
             let server = &server;
             scope.spawn(move || wait(server));
         }
@@ -118,6 +120,26 @@ fn lingering(server: &Server) {
     let start = Instant::now();
     let gone = wait::until(wait::DEADLINE, || (!client.try_send("x")).then_some(()));
     assert!(gone.is_some(), "it lingers after {:?}", start.elapsed());
+}
+
+/// Who goes on sending is not cut off after the time of one wait, and is at the end of all.
+fn lingering_and_sending(server: &Server) {
+    let mut client = server.connect();
+    client.send("GET /hello.txt HTTP/1.1\r\n\r\n");
+    assert_eq!(client.response().line, "HTTP/1.1 400 Bad Request");
+    client.expect_closed();
+    let start = Instant::now();
+    let mut longest = Duration::ZERO;
+    let mut last = start;
+    while start.elapsed() < WAIT_MAX && client.try_send("x") {
+        longest = longest.max(last.elapsed());
+        last = Instant::now();
+        wait::dawdle(Duration::from_millis(20));
+    }
+    // On a busy machine it may have paused for as long as it is waited for.
+    let went_on = longest < WAIT / 2;
+    assert!(!went_on || start.elapsed() >= 2 * WAIT, "it lingers for {:?}", start.elapsed());
+    wait::assert_within(start, WAIT_MAX, "lingering");
 }
 
 fn reader(server: &Server) {

@@ -11,6 +11,7 @@ use flyball_site::File;
 use flyball_tls::{Config, Failure, Opened, State as Stands};
 
 use super::{Connection, lent};
+use crate::buffers::Buffers;
 use crate::context::Context;
 use crate::needs::{Needs, SocketNeed};
 use crate::transport::{Acknowledgement, BATCH_BYTES_MAX, Secure};
@@ -171,6 +172,10 @@ impl Connection {
             self.ended(cx);
             return true;
         }
+        if self.conn.state() == State::Lingering {
+            self.throw_away(cx);
+            return true;
+        }
         if tls.is_put_off(cx.hellos.are_used_up()) {
             return false;
         }
@@ -194,6 +199,19 @@ impl Connection {
         }
         tls.leaving.add(0, answered);
         self.opened(opened, was_handshaking, cx)
+    }
+
+    /// Its last answer has left: what comes then is not opened. That it comes counts, as it does in
+    /// the clear.
+    fn throw_away(&mut self, cx: &mut Context) {
+        let (Some(tls), Some(buffers)) = (&mut self.tls, &mut self.buffers) else { return };
+        let Context { head, now, .. } = cx;
+        let Buffers { out, secure, .. } = &mut **buffers;
+        if let Some(secure) = secure {
+            self.conn.recv(secure.cipher.bytes(), head, out, now);
+            secure.cipher.clear();
+        }
+        tls.is_unopened = false;
     }
 
     /// Takes notice of what was opened; true when that has changed anything.

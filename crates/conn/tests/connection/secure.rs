@@ -8,7 +8,7 @@ use std::sync::Arc;
 use flyball_conn::{
     ClientAddress, ClientLimits, Connection, Context, Needs, Order, Peer, SocketNeed, Unsealed,
 };
-use flyball_http::{CloseReason, Network, Remote};
+use flyball_http::{CloseReason, Limits, Network, Now, Remote};
 use flyball_observe::counters::{Counter, Owner};
 use flyball_observe::histogram::Timing;
 use flyball_site::{Limit, Out};
@@ -234,6 +234,45 @@ fn a_last_answer_ends_with_the_notice_that_nothing_follows() {
         pair.leave();
         assert_eq!(pair.over, Some(CloseReason::Requested));
     }
+}
+
+/// The time of lingering begins again with each byte, also with one of a record that is not whole.
+#[test]
+fn a_refused_client_that_goes_on_sending_is_heard() {
+    for version in [&TLS12, &TLS13] {
+        let mut pair = Pair::new(version);
+        pair.ask(b"GET /small.txt HTTP/1.1\r\n\r\n");
+        assert!(pair.read.starts_with(b"HTTP/1.1 400 ") && pair.has_read_the_end());
+        let refused = pair.connection.deadline();
+        pair.client.writer().write_all(&[b'x'; 10_000]).unwrap();
+        let said = pair.said();
+        for (at, byte) in (1..5).zip(said.chunks(1)) {
+            pair.cx.now = Now::new(1_000 + at * 1_000, 1_000_000 + at * 1_000);
+            pair.give(byte);
+            assert_eq!(pair.connection.deadline(), refused + at * 1_000, "{version:?}");
+        }
+        assert_eq!(pair.over, None);
+        pair.leave();
+        assert_eq!(pair.over, Some(CloseReason::Refused));
+    }
+}
+
+/// As in the clear, it is bounded how much.
+#[test]
+fn a_refused_client_that_sends_too_much_is_broken_off() {
+    let mut pair = Pair::new(&TLS13);
+    let linger_bytes_max = 20_000;
+    pair.cx.limits = Arc::new(Limits { linger_bytes_max, ..Limits::default() });
+    pair.connect_again();
+    pair.ask(b"GET /small.txt HTTP/1.1\r\n\r\n");
+    pair.client.writer().write_all(&[b'x'; 15_000]).unwrap();
+    let said = pair.said();
+    pair.give(&said);
+    assert_eq!((pair.over, needs(&pair.connection).read), (None, true));
+    pair.client.writer().write_all(&[b'x'; 15_000]).unwrap();
+    let said = pair.said();
+    pair.give(&said);
+    assert!(!needs(&pair.connection).read, "it is read from for ever");
 }
 
 #[test]

@@ -327,8 +327,8 @@ pub(super) const ROWS: &[Setting] = &[
         default: Some("2s"),
         doc: "Time spent waiting for the client to read a last answer",
         more: "Per connection. After a refusal, and where a connection ends in order while its \
-               socket still holds some of an answer. In the clear it begins again with each \
-               byte that the client sends.",
+               socket still holds some of an answer. It begins again with each byte that the \
+               client sends.",
         source: "RFC 9112 section 9.6",
         changes: Changes::InPlace,
         ..Setting::ROW
