@@ -16,6 +16,9 @@ const NAMES_MAX: usize = 100;
 /// Authorities, one behind the other.
 const AUTHORITIES_MAX: usize = 8;
 
+/// Longest key of an external account, in bytes.
+pub(crate) const EXTERNAL_KEY_MAX: usize = 512;
+
 /// Directories that have names: those of authorities on the internet.
 const KNOWN: [(&str, &str); 3] = [
     ("letsencrypt", "https://acme-v02.api.letsencrypt.org/directory"),
@@ -138,6 +141,26 @@ fn is_url(text: &str) -> bool {
         _ => (host, None),
     };
     is_plain && !name.is_empty() && port.is_none_or(|port| port.parse::<u16>().is_ok())
+}
+
+impl External {
+    /// Looks whether its key is one.
+    ///
+    /// # Errors
+    /// What it is instead.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let digits = self.key.trim_end_matches('=');
+        let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        match digits.len() {
+            0 => Err("holds no key"),
+            // Four digits are three bytes, and two or three digits the rest.
+            len if len % 4 == 1 || !digits.bytes().all(is_digit) => {
+                Err("holds no key in base64url (RFC 4648, section 5)")
+            }
+            len if len / 4 * 3 > EXTERNAL_KEY_MAX => Err("holds a key that is too long"),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Authority {
@@ -289,6 +312,24 @@ mod tests {
             assert!(!is_directory(text), "{text}");
         }
         assert!(!is_directory("https://user:word@a.org/dir") && !is_directory("http://a.org/dir"));
+    }
+
+    #[test]
+    fn a_key_of_an_account_elsewhere_is_looked_at() {
+        let check = |key: &str| External { id: "id".into(), key: key.into() }.check();
+        for key in ["c2VjcmV0", "c2VjcmV0cw", "c2VjcmV0cw==", "_-8"] {
+            assert_eq!(check(key), Ok(()), "{key}");
+        }
+        for (key, why) in [
+            ("", "no key"),
+            ("==", "no key"),
+            ("not base64!", "base64url"),
+            ("c2Vj+/==", "base64url"),
+            ("c2VjcmV0c", "base64url"),
+            (&"A".repeat(4_000), "too long"),
+        ] {
+            assert!(check(key).unwrap_err().contains(why), "{key}");
+        }
     }
 
     #[test]

@@ -100,17 +100,26 @@ fn check_files(settings: &Settings) -> Result<(), String> {
         let blame = |why| settings.blame("acme.ca-root", format!("{} {why}", path.display()));
         roots.map_err(blame)?;
     }
-    // Any other name is looked for in the directories of PATH.
-    let program = acme.dns_hook.first().map(Path::new).filter(|path| path.is_absolute());
-    let is_executable =
-        |path: &&Path| path.metadata().is_ok_and(|file| file.is_file() && file.mode() & 0o111 != 0);
-    match program.filter(|path| !is_executable(path)) {
-        Some(path) => {
-            let why = format!("{} is no program that can be executed", path.display());
-            Err(settings.blame("acme.dns-hook", why))
-        }
+    match acme.dns_hook.first() {
+        Some(program) => check_program(program).map_err(|why| settings.blame("acme.dns-hook", why)),
         None => Ok(()),
     }
+}
+
+/// Looks whether there is this program, in the directories of PATH if it is a name alone.
+fn check_program(program: &str) -> Result<(), String> {
+    let is_executable =
+        |path: &Path| path.metadata().is_ok_and(|file| file.is_file() && file.mode() & 0o111 != 0);
+    if program.contains('/') {
+        let is_one = is_executable(Path::new(program));
+        return is_one
+            .then_some(())
+            .ok_or_else(|| format!("{program} is no program that can be executed"));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&path).any(|place| is_executable(&place.join(program)));
+    let why = || format!("no directory of PATH has a program {program} that can be executed");
+    is_there.then_some(()).ok_or_else(why)
 }
 
 /// A warning where something was put into the storage, which the agent does not enter then.
@@ -175,7 +184,9 @@ fn external(settings: &Settings) -> Result<Option<External>, String> {
         return Err(blame(format!("is open to all users (mode {:04o}): chmod 600", file.mode)));
     }
     let key = String::from_utf8(file.bytes).map_err(|_| blame("holds no text".into()))?;
-    Ok(Some(External { id: id.clone(), key: key.trim().to_owned() }))
+    let external = External { id: id.clone(), key: key.trim().to_owned() };
+    external.check().map_err(|why| blame(why.to_owned()))?;
+    Ok(Some(external))
 }
 
 #[cfg(test)]
@@ -224,6 +235,16 @@ mod tests {
         settings.tls.acme.dns_hook = vec![file.to_str().unwrap().to_owned()];
         assert!(configured(&settings).unwrap_err().contains("no program"));
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(configured(&settings).is_ok());
+        for (program, why) in [
+            ("./no-such-hook", "./no-such-hook is no program"),
+            ("no-such-hook", "no directory of PATH has a program no-such-hook"),
+        ] {
+            settings.tls.acme.dns_hook = vec![program.to_owned()];
+            let told = configured(&settings).unwrap_err();
+            assert!(told.contains("acme.dns-hook") && told.contains(why), "{told}");
+        }
+        settings.tls.acme.dns_hook = vec!["sh".to_owned()];
         assert!(configured(&settings).is_ok());
         for (path, why) in [(&file, "no certificate"), (&dir.path().join("none"), "cannot be read")]
         {
@@ -295,6 +316,12 @@ mod tests {
         fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
         assert!(configured(&settings).unwrap_err().contains("open to all users"));
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+        for (text, why) in [("\n", "holds no key"), ("not base64!", "holds no key in base64url")] {
+            fs::write(&key, text).unwrap();
+            let told = configured(&settings).unwrap_err();
+            assert!(told.contains("acme.external-key") && told.contains(why), "{told}");
+        }
+        fs::write(&key, "c2VjcmV0\n").unwrap();
         let told = configured(&settings).unwrap().unwrap();
         assert_eq!(told.authorities[0].external, None);
         let external = External { id: "id".into(), key: "c2VjcmV0".into() };

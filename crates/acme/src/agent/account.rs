@@ -10,13 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::agent::fault::{Fault, asked};
 use crate::agent::https::Https;
 use crate::agent::storage::{Shelf, Storage};
-use crate::configuration::External;
+use crate::configuration::{EXTERNAL_KEY_MAX, External};
 
 /// Longest name of a file, without what is behind the last dot.
 const STEM_MAX: usize = 120;
-
-/// Largest key of an external account, in bytes.
-const EXTERNAL_KEY_MAX: usize = 512;
 
 /// An account as the storage has it.
 #[derive(Serialize, Deserialize)]
