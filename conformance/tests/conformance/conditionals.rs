@@ -186,3 +186,26 @@ pub(crate) fn a_date_in_if_range_is_strong_once_it_is_a_minute_old(mount: &Mount
     }
     server.assert_sound();
 }
+
+/// It has the time at which it was looked at (RFC 9110, section 8.8.2.1).
+pub(crate) fn a_file_from_the_future_has_changed_no_later_than_the_date(mount: &Mount) {
+    let root = tempfile::tempdir().expect("a directory");
+    let path = root.path().join("a.txt");
+    std::fs::write(&path, "0123456789").expect("the file can be written");
+    let file = File::options().write(true).open(&path).expect("a file");
+    file.set_modified(SystemTime::now() + Duration::from_secs(86_400)).expect("its time is set");
+    let site = format!("[[site]]\nroot = \"{}\"\n", root.path().display());
+    let server = mount.start_with_sites("workers = 1\n", &site);
+    let mut client = server.connect();
+    let answer = client.ask(get("/a.txt"));
+    let (date, modified) = (answer.expect("Date"), answer.expect("Last-Modified"));
+    for (field, status) in [
+        (format!("If-Unmodified-Since: {date}"), 200),
+        (format!("If-Modified-Since: {date}"), 304),
+        (format!("If-Modified-Since: {modified}"), 304),
+    ] {
+        let answer = client.ask(request("GET", "/a.txt", &[&*field]));
+        assert_eq!(answer.status(), status, "{field}, and {modified}");
+    }
+    server.assert_sound();
+}

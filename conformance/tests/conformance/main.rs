@@ -89,6 +89,7 @@ for_each_architecture! {
             what_does_not_exist_has_no_preconditions,
             if_range_lets_a_range_through_only_when_it_matches,
             a_date_in_if_range_is_strong_once_it_is_a_minute_old,
+            a_file_from_the_future_has_changed_no_later_than_the_date,
         ],
         etags: [
             copies_of_a_file_have_one_tag_that_holds_at_each_of_them,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use bytes::Bytes;
 use flyball_http::coding::Coding;
 use flyball_http::conditional::Validators;
-use flyball_http::date::format_date;
+use flyball_http::date::{format_date, parse_date};
 use flyball_http::fields::Mark;
 use flyball_http::{Block, FieldLines, Fields, Name};
 use flyball_sys::descriptors::Descriptor;
@@ -122,6 +122,9 @@ pub(crate) struct Head<'a> {
     pub(crate) shared: FieldLines<'a>,
     /// The body is coded while it is sent: nobody knows its length.
     pub(crate) streams: bool,
+    /// The time at which it is said, in seconds since 1970: a file from the future is not told to
+    /// have changed later (RFC 9110, section 8.8.2.1).
+    pub(crate) said_s: Option<u64>,
 }
 
 impl<'a> Head<'a> {
@@ -255,6 +258,7 @@ impl FileEntry {
             language: text(self.coding_field(Name::ContentLanguage)),
             shared: self.head.between(self.cuts.shared, self.cuts.etag),
             streams: self.coded_on_the_way().is_some() || self.is_decoded(),
+            said_s: Some(self.modified_s()),
         }
     }
 
@@ -289,8 +293,14 @@ impl FileEntry {
     pub(crate) fn validators(&self) -> Validators<'_> {
         Validators {
             etag: self.head.since(self.cuts.etag).value(Name::ETag).unwrap_or_default(),
-            last_modified: modified_seconds(&self.stamp),
+            last_modified: self.modified_s(),
         }
+    }
+
+    /// When it was modified, as its head says.
+    fn modified_s(&self) -> u64 {
+        let said = self.head.since(self.cuts.etag).value(Name::LastModified);
+        said.and_then(parse_date).unwrap_or_else(|| modified_seconds(&self.stamp))
     }
 
     /// What the entity tag ends with, where the body is not the file itself.
@@ -357,7 +367,8 @@ fn add_head(says: &Head<'_>, stamp: &Stamp, len: Option<u64>, fields: &mut Field
         };
         fields.add_shown(Name::ETag, Etag { rule: says.etag, stamp, marks });
     }
-    fields.add(Name::LastModified, format_date(modified_seconds(stamp)));
+    let modified_s = modified_seconds(stamp).min(says.said_s.unwrap_or(u64::MAX));
+    fields.add(Name::LastModified, format_date(modified_s));
     Cuts { coding, length, shared, etag }
 }
 
@@ -415,6 +426,26 @@ mod tests {
     }
 
     #[test]
+    fn a_file_from_the_future_is_told_to_have_changed_when_it_was_looked_at() {
+        let ahead = Stamp { modified_ns: 1_000_000_000_999_999_999, ..stamp() };
+        for (stamp, said_s, told) in [
+            (ahead, 784_111_777, 784_111_777),
+            (ahead, 1_000_000_000, 1_000_000_000),
+            (stamp(), 1_000_000_000, 784_111_777),
+        ] {
+            let says = Head { said_s: Some(said_s), ..Head::of("text/plain") };
+            let content = Content::Memory(Bytes::from_static(b"hello"));
+            let entry = FileEntry::new(Scope::NONE, b"a", stamp, &says, content);
+            assert_eq!(entry.validators().last_modified, told);
+            // So in all that is made of it later.
+            let mut fields = Fields::default();
+            entry.add_plain_fields(&mut fields);
+            let line = [b"Last-Modified: ", &format_date(told)[..]].concat();
+            assert!(fields.lines().h1().windows(line.len()).any(|part| part == line));
+        }
+    }
+
+    #[test]
     fn a_coded_body_has_its_own_length_and_tag() {
         let content = Content::Memory(Bytes::from_static(b"hi"));
         let says = Head {
@@ -424,7 +455,7 @@ mod tests {
             tag: "br5",
             language: "de",
             shared: FieldLines::of_h1(b"Vary: Accept-Encoding\r\n"),
-            streams: false,
+            ..Head::default()
         };
         let entry = FileEntry::new(Scope::NONE, b"a", stamp(), &says, content);
         let expected = "Content-Type: text/plain\r\nContent-Encoding: br\r\n\

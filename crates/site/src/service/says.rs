@@ -17,6 +17,7 @@ pub(super) struct Says {
     language: String,
     shared: Fields,
     streams: bool,
+    said_s: u64,
 }
 
 impl Says {
@@ -29,6 +30,7 @@ impl Says {
             language: &self.language,
             shared: self.shared.lines(),
             streams: self.streams,
+            said_s: Some(self.said_s),
         }
     }
 }
@@ -70,7 +72,8 @@ impl Site {
         let (coding, tag) = self.coding_of(found);
         let etag = self.settings.routes.files.etag.of(&found.stamp, self.finds_young(found, now));
         let streams = found.served.streams();
-        Says { media_type, coding, etag, tag, language: language.to_owned(), shared, streams }
+        let (language, said_s) = (language.to_owned(), now.unix());
+        Says { media_type, coding, etag, tag, language, shared, streams, said_s }
     }
 
     /// Whether a file is too young for the tag that it has later.
