@@ -94,6 +94,18 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<SecretFile> {
     Ok(SecretFile { bytes, mode, version })
 }
 
+/// Whether a regular file begins so, links followed. May block on the disk, and waits neither for a
+/// pipe nor for what procfs has to tell.
+///
+/// # Errors
+/// When it is not there, no regular file, or not readable.
+pub fn begins_with(path: &Path, bytes: &[u8]) -> io::Result<bool> {
+    let mut first = Vec::new();
+    let file = open(path, OpenOptions::new().read(true))?;
+    file.take(bytes.len() as u64).read_to_end(&mut first)?;
+    Ok(first == bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,7 +144,9 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         let socket = dir.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        assert!(begins_with(&path, b"sec").unwrap() && !begins_with(&path, b"secret!").unwrap());
         for path in [&pipe, &socket, dir.path()] {
+            assert_eq!(begins_with(path, b"s").unwrap_err().to_string(), "is not a file");
             let why = read(path, 9).map(|_| ()).unwrap_err().to_string();
             assert_eq!(why, "is not a file", "{}", path.display());
             for options in

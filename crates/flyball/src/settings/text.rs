@@ -66,7 +66,43 @@ pub(super) fn is_media_type(text: &str) -> bool {
     let (essence, parameters) = text.split_once(';').unwrap_or((text, ""));
     let tokens = essence.trim_end().split_once('/');
     tokens.is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype))
-        && parameters.bytes().all(|b| b == b' ' || b.is_ascii_graphic())
+        && are_parameters(parameters)
+}
+
+/// Parameters behind the first semicolon (RFC 9110, section 5.6.6), of which each may be missing.
+fn are_parameters(mut text: &str) -> bool {
+    loop {
+        text = text.trim_matches(' ');
+        if let Some((name, value)) = text.split_once('=')
+            && is_token(name)
+        {
+            let Some(rest) = behind_value(value) else { return false };
+            text = rest.trim_matches(' ');
+        }
+        match text.strip_prefix(';') {
+            Some(rest) => text = rest,
+            None => return text.is_empty(),
+        }
+    }
+}
+
+/// What is behind the value of a parameter: a token, or a string in quotes (section 5.6.4).
+fn behind_value(text: &str) -> Option<&str> {
+    let Some(inside) = text.strip_prefix('"') else {
+        let end = text.find([';', ' ']).unwrap_or(text.len());
+        return is_token(&text[..end]).then_some(&text[end..]);
+    };
+    let is_shown = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+    let mut bytes = inside.bytes().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b'"' => return Some(&inside[at + 1..]),
+            b'\\' if bytes.next().is_some_and(|(_, quoted)| is_shown(quoted)) => {}
+            byte if byte == b'\\' || !is_shown(byte) => return None,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// The extension of a file name, without its dot.
@@ -205,10 +241,34 @@ mod tests {
         for text in ["", "a b", "a\r\nb", "a;b", "é", "a/b", "\"a\""] {
             assert!(!is_token(text), "{text}");
         }
-        for text in ["text/html", "application/ld+json", "text/x; charset=a", "text/x ;q=\"b\""] {
+        for text in [
+            "text/html",
+            "application/ld+json",
+            "text/x; charset=a",
+            "text/x ;q=\"b\"",
+            "text/x; a=\"b;c\\\"\" ; d=e",
+            "text/x;",
+            "text/x; ;a=b;",
+        ] {
             assert!(is_media_type(text), "{text}");
         }
-        for text in ["", "text", "text/", "/html", "a/b/c", "text/html\r\nX: y", "text/x;\n"] {
+        for text in [
+            "",
+            "text",
+            "text/",
+            "/html",
+            "a/b/c",
+            "text/html\r\nX: y",
+            "text/x;\n",
+            "text/html; charset=\"x",
+            "text/html; charset=\"x\\\"",
+            "text/html; charset=x\"",
+            "text/html; charset=",
+            "text/html; charset",
+            "text/html; charset =x",
+            "text/html; a=\"b\"c",
+            "text/html; a=\"b\r\n\"",
+        ] {
             assert!(!is_media_type(text), "{text}");
         }
     }

@@ -16,6 +16,9 @@ use super::settings::AuthSettings;
 /// Longest file, in bytes.
 pub const USERS_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
+/// U+FEFF in UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Errors of one file that are told.
 const ERRORS_MAX: usize = 10;
 
@@ -74,6 +77,8 @@ impl Users {
         let hasher = RandomState::new();
         let mut users = Users { by_name: HashMap::new(), hashes: Vec::new(), hasher };
         let (mut lines, mut errors) = (Vec::new(), Vec::new());
+        // Some editors begin a file of text with a mark of its coding, which is no part of a name.
+        let bytes = bytes.strip_prefix(MARK).unwrap_or(bytes);
         for (at, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if line.trim_ascii().is_empty() || line.trim_ascii_start().starts_with(b"#") {
@@ -192,6 +197,12 @@ mod tests {
         );
         let many = parse(&"x\n".repeat(1_000)).unwrap_err();
         assert_eq!(many.len(), ERRORS_MAX);
+    }
+
+    #[test]
+    fn a_mark_of_the_coding_is_no_part_of_the_first_name() {
+        let users = parse(&format!("\u{feff}ann:{}\n", quick_hash("a"))).unwrap();
+        assert!(users.find(b"ann").1);
     }
 
     #[test]

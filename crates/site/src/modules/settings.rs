@@ -1,12 +1,16 @@
 //! What a site says about its modules.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use flyball_http::Method;
 use flyball_module::{Library, Module, OnPanic};
+use flyball_sys::secret_file;
 
 use super::builtin;
+
+/// What a shared object begins with.
+const ELF: &[u8] = b"\x7fELF";
 
 /// A module and the path that it answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,7 +119,7 @@ impl ModuleSettings {
     /// The last part of the key, and a sentence.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         let maker = match (&self.library, &self.name) {
-            (Some(path), None) => Maker::Library(Library::load(path).map_err(|w| ("library", w))?),
+            (Some(path), None) => Maker::Library(load(path).map_err(|w| ("library", w))?),
             (None, Some(name)) => {
                 let found = builtin::BUILTINS.iter().find(|builtin| builtin.name == name);
                 let names: Vec<&str> = builtin::BUILTINS.iter().map(|one| one.name).collect();
@@ -160,5 +164,15 @@ impl ModuleSettings {
             Maker::Library(library) => library.blocks(),
             Maker::Builtin(builtin) => builtin.blocks,
         })
+    }
+}
+
+/// Brings a shared object into memory. The linker would wait for a pipe, and for what procfs has to
+/// tell: what is no such object is not left to it. Blocks on the disk.
+fn load(path: &Path) -> Result<Library, String> {
+    match secret_file::begins_with(path, ELF) {
+        Ok(true) => Library::load(path),
+        Ok(false) => Err(format!("{} is no shared object", path.display())),
+        Err(error) => Err(format!("{}: {error}", path.display())),
     }
 }

@@ -50,3 +50,23 @@ fn a_pipe_is_no_configuration_and_no_table_of_users() {
     let told = error(&at("table.toml"));
     assert!(told.ends_with("pipe.toml cannot be read: is not a file"), "{told}");
 }
+
+/// The linker would wait for a writer, or for the next line of the kernel's log.
+#[test]
+fn what_is_no_shared_object_is_no_module_and_is_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    assert!(Command::new("mkfifo").arg(at("pipe")).status().unwrap().success());
+    std::fs::write(at("text"), "GROUP(a.so)").unwrap();
+    for (library, why) in [
+        (at("pipe"), "pipe: is not a file"),
+        (at("text"), "text is no shared object"),
+        ("/proc/kmsg".into(), "/proc/kmsg"),
+        ("/proc/version".into(), "/proc/version is no shared object"),
+    ] {
+        let module = format!("[[site.module]]\npath = \"/m\"\nlibrary = {library:?}\n");
+        std::fs::write(at("site.toml"), format!("[[site]]\nroot = \".\"\n{module}")).unwrap();
+        let told = error(&at("site.toml"));
+        assert!(told.contains("library: ") && told.contains(why), "{told}");
+    }
+}
