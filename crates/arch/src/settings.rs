@@ -382,8 +382,9 @@ impl Default for StageSettings {
 pub struct RunningSettings {
     /// The configuration file and those that it includes: their absolute paths.
     pub files: Vec<PathBuf>,
-    /// Warnings about keys that are written by the names that they had in the version before.
-    pub renamed: Vec<String>,
+    /// Warnings about what is written: keys by the names that they had in the version before, and
+    /// patterns of `include` that fit no file.
+    pub notes: Vec<String>,
     /// Warnings about directories of hosts that are not served.
     pub unserved: Vec<String>,
     /// When set, a taken port is passed over for the next free one, at most this many times.
@@ -409,7 +410,7 @@ impl Default for RunningSettings {
     fn default() -> RunningSettings {
         RunningSettings {
             files: Vec::new(),
-            renamed: Vec::new(),
+            notes: Vec::new(),
             unserved: Vec::new(),
             port_tries: 0,
             pid_file: None,

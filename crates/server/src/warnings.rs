@@ -24,7 +24,7 @@ pub(crate) fn all(
     sites: &Sites,
     confinement: &Confinement,
 ) -> Vec<String> {
-    let mut warnings = settings.running.renamed.clone();
+    let mut warnings = settings.running.notes.clone();
     warnings.extend(registry::unused_settings(architecture, settings));
     warnings.extend(idle(settings));
     warnings.extend(idle_of_sites(settings));

@@ -45,8 +45,8 @@ impl Fault {
     /// The same, with the authority that it was about.
     pub(crate) fn at(&self, directory: &str) -> String {
         match self.why() {
-            // A request that failed is told with its URL.
-            why if why.starts_with(directory) => why.to_owned(),
+            // A request that failed is told with its URL, which is long enough once.
+            why if why.contains(origin(directory)) => why.to_owned(),
             why => format!("{directory}: {why}"),
         }
     }
@@ -87,6 +87,13 @@ impl From<Error> for Fault {
     }
 }
 
+/// Scheme, host and port of a URL.
+fn origin(url: &str) -> &str {
+    let host = url.find("://").map_or(0, |at| at + 3);
+    let path = url[host..].find('/').map_or(url.len(), |at| host + at);
+    &url[..path]
+}
+
 fn is_away(problem: &Problem) -> bool {
     ["rateLimited", "serverInternal", "badNonce"].iter().any(|kind| is(problem, kind))
         || problem.status.is_some_and(|status| status >= 500)
@@ -107,4 +114,23 @@ pub(crate) fn asked<T>(mut ask: impl FnMut() -> Result<T, Error>) -> Result<T, E
         }
     }
     ask()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_of_the_authority_is_told_once() {
+        let directory = "https://ca.example:14000/a/long/way/to/the/directory";
+        let told = |why: &str| Fault::Away(why.to_owned()).at(directory);
+        assert_eq!(told("no time"), format!("{directory}: no time"));
+        for why in [
+            &format!("{directory}: refused"),
+            "https://ca.example:14000/nonce: refused",
+            &format!("the authority's answer to {directory} is not what RFC 8555 says: x"),
+        ] {
+            assert_eq!(told(why), *why);
+        }
+    }
 }

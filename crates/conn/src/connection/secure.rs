@@ -21,8 +21,8 @@ use crate::window::SendWindow;
 const CLEAR: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Connection: close\r\n\
     Content-Type: text/plain; charset=utf-8\r\n\
-    Content-Length: 60\r\n\r\n\
-    This port speaks HTTPS: use https:// instead of http:// here";
+    Content-Length: 61\r\n\r\n\
+    This port speaks HTTPS: use https:// instead of http:// here\n";
 
 /// What of the output is to be sealed next.
 #[derive(Debug)]

@@ -61,7 +61,8 @@ pub struct Group {
 /// # Errors
 /// When a key is no setting, with the nearest that is one.
 pub fn explain(typed: &Typed, effects: &[Effect], keys: &[String]) -> Result<Vec<Group>, String> {
-    keys.iter().try_for_each(|key| check(key))?;
+    let keys: Vec<Vec<String>> = keys.iter().map(|key| meant(key)).collect::<Result<_, _>>()?;
+    let keys = &keys.concat()[..];
     let server = Group {
         name: String::new(),
         origin: Origin::Default,
@@ -242,12 +243,19 @@ fn all_keys() -> Vec<String> {
     keys
 }
 
-fn check(asked: &str) -> Result<(), String> {
+/// The keys that are asked for by this one: itself, or where there is none those of tables that end
+/// with it, as `site.certificate` with `certificate`.
+fn meant(asked: &str) -> Result<Vec<String>, String> {
     let keys = all_keys();
     if find(SETTINGS, asked).is_some()
         || keys.iter().any(|key| is_asked_for("", key, &[asked.into()]))
     {
-        return Ok(());
+        return Ok(vec![asked.to_owned()]);
+    }
+    let is_end = |key: &&String| key.strip_suffix(asked).is_some_and(|rest| rest.ends_with('.'));
+    let of_tables: Vec<String> = keys.iter().filter(is_end).cloned().collect();
+    if !of_tables.is_empty() {
+        return Ok(of_tables);
     }
     if let Some(instead) = moved::instead(asked) {
         return Err(format!("{asked:?} {instead}"));
@@ -316,6 +324,14 @@ mod tests {
         assert!(all[0].settings.iter().all(|setting| setting.key.starts_with("cache.")));
         assert!(all[0].settings.len() > 5);
         assert_eq!((all[1].settings.len(), all[1].settings[0].value.as_str()), (1, "/a"));
+    }
+
+    #[test]
+    fn a_key_of_tables_alone_is_found_by_its_last_part() {
+        let all = group("[[site]]\nroot = \"/a\"\ncertificate = \"/a.pem\"\n", &["certificate"]);
+        let told = all[0].settings.iter().map(|one| (one.key, one.value.as_str()));
+        assert_eq!((all.len(), told.collect::<Vec<_>>()), (1, vec![("certificate", "/a.pem")]));
+        assert_eq!(group("workers = 2\n[[site]]\nroot = \"/a\"\n", &["workers"]).len(), 1);
     }
 
     #[test]

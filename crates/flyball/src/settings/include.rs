@@ -52,7 +52,7 @@ impl Files {
                 continue;
             }
             let written = written.clone();
-            match included(&written) {
+            match included(&written, &mut typed.unmatched) {
                 Ok(paths) => paths.iter().for_each(|path| self.add(path, &written, typed)),
                 Err(why) => self.errors.push(error(&written, why)),
             }
@@ -91,8 +91,8 @@ impl Files {
 }
 
 /// The files that a value names, in the order of the value, those of a pattern in the order of
-/// their names.
-fn included(written: &Written) -> Result<Vec<PathBuf>, String> {
+/// their names. Of patterns that fit none it is told in `unmatched`.
+fn included(written: &Written, unmatched: &mut Vec<String>) -> Result<Vec<PathBuf>, String> {
     let names = written.raw.expanded(&process_environment)?;
     if names.text() == Some(NONE) {
         return Ok(Vec::new());
@@ -105,7 +105,12 @@ fn included(written: &Written) -> Result<Vec<PathBuf>, String> {
         let path = written.origin.base().join(name);
         match (path.parent(), path.file_name().and_then(|name| name.to_str())) {
             (Some(directory), Some(last)) if last.contains(['*', '?']) => {
-                paths.extend(matching(directory, last)?);
+                let found = matching(directory, last)?;
+                if found.is_empty() {
+                    let place = written.origin.lead(INCLUDE);
+                    unmatched.push(format!("{place}{} fits no file", path.display()));
+                }
+                paths.extend(found);
             }
             _ => paths.push(path),
         }

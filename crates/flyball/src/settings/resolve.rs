@@ -60,7 +60,8 @@ pub fn resolve_in(
     arch_names: &[&str],
     environment: Environment<'_>,
 ) -> Result<Settings, Vec<SettingError>> {
-    let mut resolver = Resolver { environment, renamed: Vec::new(), errors: Vec::new() };
+    let notes = typed.unmatched.clone();
+    let mut resolver = Resolver { environment, notes, errors: Vec::new() };
     let mut settings = defaults();
     let origins = resolver.values(&Keys::SERVER, &typed.values, &mut settings);
     resolver.architecture(&settings.arch, &origins, arch_names);
@@ -104,8 +105,9 @@ pub fn resolve_in(
 
 struct Resolver<'a> {
     environment: Environment<'a>,
-    /// What is said about keys that are written by the names that they had.
-    renamed: Vec<String>,
+    /// What is said of what is written, beside errors: of keys by the names that they had, and of
+    /// patterns that fit no file.
+    notes: Vec<String>,
     errors: Vec<SettingError>,
 }
 
@@ -133,7 +135,7 @@ impl Resolver<'_> {
     fn named<'w>(&mut self, written: &'w Written) -> &'w str {
         let Some(now) = moved::renamed(&written.key) else { return &written.key };
         let place = written.origin.lead(&written.key);
-        self.renamed.push(format!("{place}is {now} now; the next version does not know it"));
+        self.notes.push(format!("{place}is {now} now; the next version does not know it"));
         now
     }
 
@@ -573,7 +575,7 @@ impl Resolver<'_> {
 
     fn finish(mut self, mut settings: Settings) -> Result<Settings, Vec<SettingError>> {
         if self.errors.is_empty() {
-            settings.running.renamed = self.renamed;
+            settings.running.notes = self.notes;
             return Ok(settings);
         }
         self.errors.sort_by(|a, b| a.origin.order().cmp(&b.origin.order()));

@@ -105,7 +105,8 @@ const ROWS: &[Setting] = &[
         doc: "More files of the configuration",
         more: "A path starts from the directory of the file that names it, and `*` and `?` in its \
                last part stand for what they stand for in a shell: files are read in the order of \
-               their names, each once. A path without them must be there. Such a file may hold \
+               their names, each once. A pattern that fits no file is a warning, and a path \
+               without `*` and `?` must be there. Such a file may hold \
                anything that a configuration may, and include more; what one file says of the \
                server, no other may say again. A reload reads them all again.",
         source: "include of nginx",

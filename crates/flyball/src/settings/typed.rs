@@ -21,6 +21,8 @@ pub struct Typed {
     pub file: Option<Arc<Path>>,
     /// The files that it includes, in the order in which they were read.
     pub included: Vec<Arc<Path>>,
+    /// What is said of patterns of `include` that fit no file.
+    pub unmatched: Vec<String>,
     /// The names of `--domain`.
     pub domains: Vec<String>,
     /// Whether `--https` is given.

@@ -62,6 +62,19 @@ fn files_are_read_in_the_order_of_their_names_each_once_with_paths_of_their_own(
 }
 
 #[test]
+fn a_pattern_that_fits_no_file_is_a_warning() {
+    let directory = files(&[
+        ("main.toml", &format!("workers = 1\ninclude = \"sites/*.tml\"\n{SITE}\"x.test\"\n")),
+        ("sites/a.toml", &format!("{SITE}\"a.test\"\n")),
+    ]);
+    let settings = settings::resolve(&read(&directory), &["n-copy"]).unwrap();
+    let main = within(&directory, "main.toml");
+    let pattern = within(&directory, "sites/*.tml");
+    let told = format!("{}:2: include: {} fits no file", text(&main), text(&pattern));
+    assert_eq!(settings.running.notes, [told]);
+}
+
+#[test]
 fn what_is_wrong_is_told_with_its_file_and_line() {
     let main = |include: &str| format!("# a comment\ninclude = {include}\n{SITE}\"x.test\"\n");
     for (include, other, told) in [

@@ -114,7 +114,7 @@ fn different_ring() -> RingSettings {
 fn different_running() -> RunningSettings {
     RunningSettings {
         files: vec![], // which are read
-        renamed: vec![],
+        notes: vec![],
         unserved: vec![],
         port_tries: 0, // follows from `listen`
         pid_file: Some("other".into()),

@@ -85,5 +85,5 @@ fn a_key_is_understood_by_its_name_before_and_told_once() {
     let settings = resolve(&format!("architecture = \"sped\"{SITE}")).unwrap();
     assert_eq!(settings.arch, "sped");
     let told = "flyball.toml:1: architecture: is arch now; the next version does not know it";
-    assert_eq!(settings.running.renamed, [told]);
+    assert_eq!(settings.running.notes, [told]);
 }
