@@ -48,6 +48,7 @@ impl Renewals {
                 self.sites.keep_from_clients(&bundle.secrets);
                 self.sites.answer_challenges(std::mem::take(&mut bundle.answers));
                 self.config.take(bundle);
+                self.sites.show_certificates(|site| self.config.shows(site));
             }
             None => self.taken.store(before, Relaxed),
         }

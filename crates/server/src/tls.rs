@@ -177,7 +177,7 @@ impl Tls {
         let policy_of = |site: usize| {
             Some(site).filter(has_certificate).and_then(|at| self.config.policy_of(at))
         };
-        sites.speak_tls(policy_of);
+        sites.speak_tls(policy_of, |site| self.config.shows(site));
     }
 
     /// What is kept for the settings that take the place of these.

@@ -232,6 +232,11 @@ impl Config {
         self.0.common.of_sites.get(site).copied()
     }
 
+    /// Whether a site has a certificate by now, so that handshakes for it succeed.
+    pub fn shows(&self, site: usize) -> bool {
+        self.0.common.identities.shows(site)
+    }
+
     /// Whether a handshake may take long: by signatures of RSA, or because clients show
     /// certificates.
     fn is_slow(&self, served: &Served) -> bool {

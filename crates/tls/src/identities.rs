@@ -145,6 +145,13 @@ impl Identities {
         self.of_sites.get(site).is_some_and(|numbers| !numbers.is_empty())
     }
 
+    /// Whether a site has a certificate to show by now.
+    pub(crate) fn shows(&self, site: usize) -> bool {
+        let chosen = self.chosen();
+        let numbers = self.of_sites.get(site).into_iter().flatten();
+        numbers.copied().any(|at| chosen.pair(at).is_some())
+    }
+
     fn chosen(&self) -> Arc<Chosen> {
         Arc::clone(&self.chosen.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -61,10 +61,10 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Switch { set: |s, on| s.tls.of_sites.redirects_http = on },
         default: Some("true"),
         doc: "Whether requests in the clear are led to https",
-        more: "For hosts of sites with a certificate, by 308 to the same path; not what answers a \
-               challenge (`/.well-known/acme-challenge/TOKEN`), unless clients must show \
-               certificates, and not where a trusted proxy says that its client came by https. \
-               It has no effect without an address that speaks TLS.",
+        more: "For hosts of sites with a certificate, once it is there, by 308 to the same path; \
+               not what answers a challenge (`/.well-known/acme-challenge/TOKEN`), unless clients \
+               must show certificates, and not where a trusted proxy says that its client came by \
+               https. It has no effect without an address that speaks TLS.",
         source: "RFC 9110 section 15.4.9",
         ..Setting::ROW
     },

@@ -1,5 +1,6 @@
 //! How sites are asked: in the clear, or over TLS by which policy.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
 
 use bytes::Bytes;
@@ -28,31 +29,45 @@ pub(super) struct Transports {
     of_sites: Vec<Transport>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Transport {
     /// The policy that a connection must have been made under; `None` where there is no
     /// certificate.
     policy: Option<usize>,
-    /// Whether requests in the clear are led to `https`.
+    /// Whether requests in the clear are led to `https`, once it is answered there.
     redirects: bool,
+    /// Whether it has its certificate: the first one by ACME is still to come at first.
+    shows: AtomicBool,
     /// Whether its clients show certificates, which they cannot do in the clear.
     only_tls: bool,
 }
 
 impl Sites {
-    /// TLS is spoken: `policy_of` says by which policy for a site, if it has a certificate. To be
-    /// called before the first request.
-    pub fn speak_tls(&mut self, policy_of: impl Fn(usize) -> Option<usize>) {
+    /// TLS is spoken: `policy_of` says by which policy for a site, if it has a certificate or is to
+    /// get one, and `shows` whether it is there. To be called before the first request.
+    pub fn speak_tls(
+        &mut self,
+        policy_of: impl Fn(usize) -> Option<usize>,
+        shows: impl Fn(usize) -> bool,
+    ) {
         let transport = |(number, site): (usize, &super::Site)| {
             let tls = &site.settings.tls;
             Transport {
                 policy: policy_of(number),
                 redirects: tls.redirects_http,
+                shows: shows(number).into(),
                 only_tls: tls.clients.ca.is_some() && !tls.clients.is_optional,
             }
         };
         let of_sites = self.sites.iter().enumerate().map(transport).collect();
         self.transports = Transports { of_sites, ..Transports::default() };
+    }
+
+    /// Certificates have come: `shows` says of a site whether it has one.
+    pub fn show_certificates(&self, shows: impl Fn(usize) -> bool) {
+        for (number, transport) in self.transports.of_sites.iter().enumerate() {
+            transport.shows.store(shows(number), Relaxed);
+        }
     }
 
     /// The ports that clients are led to who come in the clear, the first that serves their host:
@@ -86,7 +101,7 @@ impl Transports {
             (Scheme::Https, Some(_)) => Passage::Misdirected(pages::OTHER_POLICY),
             (Scheme::Https, None) => Passage::Misdirected(pages::NOT_BY_TLS),
             (Scheme::Http, None) => Passage::Free,
-            (Scheme::Http, Some(_)) if transport.redirects && !request.came_by_https() => {
+            (Scheme::Http, Some(_)) if transport.leads() && !request.came_by_https() => {
                 // What answers a challenge may be a fallback or a program: nothing of a site whose
                 // clients show certificates.
                 let is_free = is_challenge(request.path()) && !transport.only_tls;
@@ -109,6 +124,12 @@ impl Transports {
 }
 
 impl Transport {
+    /// Whether requests in the clear are led to `https`: where no handshake succeeds as yet, that
+    /// would close the site.
+    fn leads(&self) -> bool {
+        self.redirects && self.shows.load(Relaxed)
+    }
+
     /// What a request in the clear gets that is led nowhere.
     fn in_clear(&self) -> Passage {
         match self.only_tls {
@@ -156,7 +177,7 @@ mod tests {
     use std::sync::Arc;
 
     fn transports(policy: Option<usize>, redirects: bool, only_tls: bool) -> Transports {
-        let of_sites = vec![Transport { policy, redirects, only_tls }];
+        let of_sites = vec![Transport { policy, redirects, shows: true.into(), only_tls }];
         Transports { of_sites, ports: RwLock::new(vec![(0, PORT)]) }
     }
 
@@ -201,6 +222,14 @@ mod tests {
             assert_eq!(clear(&all, &target), Passage::Redirect(PORT), "{target}");
         }
         assert_eq!(clear(&transports(Some(0), false, false), "/"), Passage::Free);
+        // Until its certificate is there it is served; nothing of a site of TLS alone is.
+        for (only_tls, passage) in
+            [(false, Passage::Free), (true, Passage::Misdirected(pages::BY_TLS_ALONE))]
+        {
+            let all = transports(Some(0), true, only_tls);
+            all.of_sites[0].shows.store(false, Relaxed);
+            assert_eq!(clear(&all, "/"), passage);
+        }
         let [leads, refuses] = [true, false].map(|leads| transports(Some(0), leads, true));
         for target in ["/", "/.well-known/acme-challenge/x"] {
             assert_eq!(clear(&leads, target), Passage::Redirect(PORT));

@@ -1,8 +1,10 @@
 //! Certificates and their keys: which are refused, which are shown, and how they are renewed.
 
 use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
+use flyball_testkit::binary;
 use flyball_testkit::wait::until;
 use rcgen::date_time_ymd;
 
@@ -147,6 +149,38 @@ fn a_reload_keeps_a_certificate_that_holds_from_one_that_does_not() {
         assert!(!server.status().contains("stays"), "{watch}: {}", server.status());
         server.assert_sound();
     }
+}
+
+/// Until then no handshake succeeds, and who was led there would see nothing.
+#[test]
+fn requests_in_the_clear_are_led_to_https_once_the_first_certificate_is_there() {
+    let authority = Authority::new();
+    authority.issue("a.pem", &["a.test"]);
+    let (root, storage) = (authority.path("root"), authority.path("storage"));
+    let config = format!(
+        "{}{WATCH}[acme]\ndirectory = \"https://127.0.0.1:1/dir\"\nstorage = {storage:?}\n\
+         [[site]]\nhosts = [\"a.test\"]\nroot = {root:?}\ncertificate = \"acme\"\n",
+        flyball_testkit::as_ourselves()
+    );
+    let server = authority.start(&config);
+    let status = || {
+        let request = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
+        server.connect().ask(request).status()
+    };
+    assert_eq!(status(), 200);
+    let pair = authority.path("a.pem");
+    let import = || {
+        let mut import = Command::new(binary());
+        import.args(["cert", "import", "a.test", "--storage"]).arg(&storage);
+        let output = import.arg("--chain").arg(&pair).arg("--key").arg(&pair).output().unwrap();
+        // Where the agent is about to order one, another try succeeds.
+        output.status.success().then_some(())
+    };
+    assert!(until(AT_MOST, import).is_some());
+    let is_led = || (status() == 308).then_some(());
+    assert!(until(AT_MOST, is_led).is_some(), "{}", server.errors());
+    assert_eq!(authority.curl(&server, "a.test", &[]).0, "over TLS\n200");
+    server.assert_sound();
 }
 
 #[test]
