@@ -18,7 +18,7 @@ mod schedule;
 mod storage;
 mod time;
 
-pub use certificates::{About, Import, Kept, import, kept};
+pub use certificates::{About, Import, Imported, Kept, import, kept};
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -18,7 +18,7 @@ pub mod messages;
 mod names;
 
 #[cfg(feature = "agent")]
-pub use agent::{About, Import, Kept, import, kept, run};
+pub use agent::{About, Import, Imported, Kept, import, kept, run};
 pub use configuration::{
     Authority, Configuration, External, Kind, is_directory, is_of_internet, wants_external,
 };

@@ -25,7 +25,7 @@ const OF_ADDRESSES: &str = "shortlived";
 const ROOTS_BYTES_MAX: u64 = 4 << 20;
 
 /// The names of the certificate of a site: its hosts, addresses without their brackets.
-pub(crate) fn names_of(site: &SiteSettings) -> Vec<String> {
+pub fn names_of(site: &SiteSettings) -> Vec<String> {
     site.hosts.iter().map(|host| without_brackets(host).to_owned()).collect()
 }
 

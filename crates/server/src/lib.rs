@@ -25,6 +25,7 @@ mod tls;
 mod warnings;
 pub mod words;
 
+pub use acme::names_of as certificate_names;
 pub use configuration::{Changeable, Changes, Configuration};
 pub use sandbox::USERS;
 pub use server::{Checked, Server};

@@ -45,6 +45,8 @@ pub struct About {
     pub not_after: u64,
     /// When it is renewed, unless its authority advises another time.
     pub renews_at: Option<u64>,
+    /// Whether it came from elsewhere: what takes its place then is of an authority of the server.
+    pub is_imported: bool,
 }
 
 /// All certificates of a storage, by the names of their files. Nothing is made, and the lease is
@@ -82,6 +84,7 @@ fn about(pair: &Pair) -> About {
         not_before: leaf.not_before_s,
         not_after: leaf.not_after_s,
         renews_at: schedule.renews_at(),
+        is_imported: pair.authority().is_none(),
     }
 }
 
@@ -144,7 +147,7 @@ fn date(s: u64) -> String {
 /// yet or the one that is there holds longer and it is not to be replaced all the same, when an
 /// agent would refuse the storage, orders at this moment, or the disk fails. Nothing is written
 /// then.
-pub fn import(root: &Path, wanted: &Import<'_>) -> Result<PathBuf, String> {
+pub fn import(root: &Path, wanted: &Import<'_>) -> Result<Imported, String> {
     let (name, now) = (Name::parse(wanted.name)?, time::unix());
     let pair = wanted.pair(&name, now)?;
     let failed = |error: io::Error| format!("{}: {error}", root.display());
@@ -170,7 +173,22 @@ pub fn import(root: &Path, wanted: &Import<'_>) -> Result<PathBuf, String> {
         ));
     }
     storage.write(Shelf::Certificates, &stem, pair.text.as_bytes()).map_err(failed)?;
-    Ok(path)
+    Ok(Imported { path, pair })
+}
+
+/// A pair that is in the storage now.
+#[derive(Debug)]
+pub struct Imported {
+    /// Where it is.
+    pub path: PathBuf,
+    pair: Pair,
+}
+
+impl Imported {
+    /// Whether its certificate is for this name or address.
+    pub fn covers(&self, name: &str) -> bool {
+        Name::parse(name).is_ok_and(|name| self.pair.covers(&[name]))
+    }
 }
 
 #[cfg(test)]
@@ -204,6 +222,7 @@ mod tests {
         assert_eq!(about.names[..], ["a.org", "*.a.org", "192.0.2.7"]);
         let renews_at = about.renews_at.unwrap();
         assert!(about.not_before < renews_at && renews_at < about.not_after, "{about:?}");
+        assert!(about.is_imported);
         let unusable = |at: usize| all[at].about.as_ref().unwrap().as_ref().unwrap_err();
         assert!(unusable(1).contains("no certificate") && unusable(3).contains("is not a file"));
         assert_eq!(all[2].about, None);
@@ -224,7 +243,7 @@ mod tests {
     }
 
     fn bring(storage: &Path, name: &str, key: &str, chain: &str) -> Result<PathBuf, String> {
-        import(storage, &wanted(name, key, chain))
+        import(storage, &wanted(name, key, chain)).map(|imported| imported.path)
     }
 
     #[test]

@@ -37,8 +37,10 @@ pub enum Cert {
     },
     /// Put a pair from elsewhere into a storage.
     Import {
-        /// The storage.
-        storage: PathBuf,
+        /// The storage; that of the configuration, or of the state directory, otherwise.
+        storage: Option<PathBuf>,
+        /// The configuration file, to say which site uses it.
+        config: Option<PathBuf>,
         /// The first name of the certificate in the configuration.
         name: String,
         /// The chain, in PEM.
@@ -95,7 +97,9 @@ fn import() -> clap::Command {
             "Put a certificate from elsewhere into the storage, such as one of certbot: it is used \
              until it is due for renewal. One that is there for the same name is replaced, unless \
              it holds longer, or the new one does not hold yet. A running server uses it within \
-             a minute, and orders another where it does not name all hosts of its site.",
+             a minute, and orders another then where it does not name all hosts of its site. With \
+             --config it is said which site uses it, for which hosts, and a name that is the first \
+             host of no site is refused.",
         )
         .arg(
             Arg::new("name")
@@ -110,6 +114,13 @@ fn import() -> clap::Command {
                 .long("replace")
                 .action(ArgAction::SetTrue)
                 .help("Put it there also where one holds longer, or before it holds itself"),
+        )
+        .arg(
+            Arg::new("config")
+                .long("config")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("Configuration whose site is to use it, and whose storage is meant"),
         )
         .arg(storage())
 }
@@ -142,7 +153,8 @@ pub(super) fn parsed(given: &ArgMatches) -> Result<Cert, Failure> {
         "import" => {
             let (name, chain, key) = (name.unwrap_or_default(), path("chain"), path("key"));
             let replaces = given.get_flag("replace");
-            Cert::Import { storage: storage(), name, chain, key, replaces }
+            let [storage, config] = ["storage", "config"].map(|id| given.get_one(id).cloned());
+            Cert::Import { storage, config, name, chain, key, replaces }
         }
         _ => Cert::List { storage: storage(), name, json: given.get_flag("json") },
     })

@@ -5,11 +5,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flyball::cli::Cert;
+use flyball::settings::{SettingError, read, state_directory};
 use flyball_acme::{About, Import, Kept, Name, import, kept};
+use flyball_arch::Settings;
 use flyball_http::date::format_date;
-use flyball_server::FILE_BYTES_MAX;
 use flyball_server::control::ask;
 use flyball_server::words::lasting;
+use flyball_server::{FILE_BYTES_MAX, certificate_names};
+use flyball_site::{CertificateSource, SiteSettings};
 use flyball_sys::clock::unix_ms;
 use flyball_sys::error_log::shown_in_line;
 use flyball_sys::secret_file;
@@ -29,8 +32,8 @@ pub(crate) fn run(asked: &Cert) -> ExitCode {
         Cert::List { storage, name, json } => list(storage, name.as_deref(), *json),
         Cert::Show { storage, name } => show(storage, name),
         Cert::Tell { socket, verb, name } => tell(socket, verb, name),
-        Cert::Import { storage, name, chain, key, replaces } => {
-            bring(storage, name, (chain, key), *replaces)
+        Cert::Import { storage, config, name, chain, key, replaces } => {
+            bring(storage.as_deref(), config.as_deref(), name, (chain, key), *replaces)
         }
     };
     match done {
@@ -142,9 +145,10 @@ fn lines_of(about: &About) -> Vec<String> {
         (None, _) => "it has ended".to_string(),
     };
     let until = format!("until {}, {left}", date(about.not_after));
-    let renewed = about
-        .renews_at
-        .map(|at| format!("renewed from {}, or when its authority advises", date(at)));
+    let renewed = about.renews_at.map(|at| match about.is_imported {
+        true => format!("imported; another is ordered in its place from {} on", date(at)),
+        false => format!("renewed from {}, or when its authority advises", date(at)),
+    });
     let lines = [about.names.join(" "), about.issuer.clone(), until];
     lines.into_iter().chain(renewed).collect()
 }
@@ -164,6 +168,7 @@ fn as_json(kept: &Kept) -> Value {
             value["not_before"] = json!(about.not_before);
             value["not_after"] = json!(about.not_after);
             value["renews_at"] = json!(about.renews_at);
+            value["imported"] = json!(about.is_imported);
         }
         Some(Err(why)) => value["error"] = json!(kept.error.as_ref().unwrap_or(why)),
         None => value["names"] = json!([kept.name]),
@@ -171,12 +176,20 @@ fn as_json(kept: &Kept) -> Value {
     value
 }
 
+/// Imports a pair, and says what uses it. Where the configuration is given, no file is made that no
+/// site uses.
 fn bring(
-    storage: &Path,
+    storage: Option<&Path>,
+    config: Option<&Path>,
     name: &str,
     (chain, key): (&Path, &Path),
     replaces: bool,
 ) -> Result<String, String> {
+    let settings = config.map(settings_of).transpose()?;
+    let site = settings.as_ref().map(|settings| site_of(settings, name)).transpose()?;
+    let of_settings = settings.as_ref().map(|settings| settings.tls.acme.storage.clone());
+    let storage = storage.map(Path::to_owned).or(of_settings);
+    let storage = storage.unwrap_or_else(|| state_directory().join("acme"));
     let failed = |path: &Path, why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
     let secret = secret_file::read(key, KEY_BYTES_MAX).map_err(|error| failed(key, &error))?;
     // Another file in its place is told of below.
@@ -189,6 +202,47 @@ fn bring(
     let read = secret_file::read(chain, FILE_BYTES_MAX).map_err(|error| failed(chain, &error))?;
     let read = String::from_utf8(read.bytes).map_err(|_| failed(chain, &"holds no text"))?;
     let wanted = Import { name, chain: (chain, &read), key: (key, &secret), replaces };
-    let path = import(storage, &wanted)?;
-    Ok(format!("{}\n", path.display()))
+    let imported = import(&storage, &wanted)?;
+    let path = imported.path.display();
+    let Some(site) = site else {
+        return Ok(format!(
+            "{path}\nThe site whose first host is {name} uses it, if its certificate comes by \
+             ACME, within a minute. --config FILE looks whether there is one.\n"
+        ));
+    };
+    let (named, others): (Vec<String>, Vec<String>) =
+        certificate_names(site).into_iter().partition(|host| imported.covers(host));
+    let named = named.join(", ");
+    let mut said = format!("{path}\nThe site {name} uses it for {named}, within a minute.\n");
+    if !others.is_empty() {
+        let others = others.join(", ");
+        said += &format!("It does not name {others}: a server that runs orders another then.\n");
+    }
+    Ok(said)
+}
+
+/// The settings of a configuration file.
+fn settings_of(config: &Path) -> Result<Settings, String> {
+    let told = |errors: Vec<SettingError>| {
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    };
+    let typed = read(config).map_err(told)?;
+    super::settings(typed).map_err(|failure| failure.to_string().trim_end().replace('\n', "; "))
+}
+
+/// The site that uses the certificate of this name: its first host, and by ACME.
+fn site_of<'a>(settings: &'a Settings, name: &str) -> Result<&'a SiteSettings, String> {
+    let is_name = |host: &String| host.eq_ignore_ascii_case(name);
+    let of_acme = |site: &&SiteSettings| site.tls.source == CertificateSource::Acme;
+    let all = || settings.sites.iter().filter(of_acme);
+    let is_first = |site: &&SiteSettings| certificate_names(site).first().is_some_and(is_name);
+    if let Some(site) = all().find(is_first) {
+        return Ok(site);
+    }
+    let why = format!("no site with a certificate by ACME has {name} as its first host");
+    let among = all().map(certificate_names).find(|names| names.iter().any(is_name));
+    Err(match among.as_ref().and_then(|names| names.first()) {
+        Some(first) => format!("{why}: import it as {first}, the first host of its site"),
+        None => why,
+    })
 }

@@ -63,7 +63,9 @@ fn a_certificate_from_elsewhere_is_imported_and_listed() {
     fs::remove_file(Path::new(&storage).join("certificates/c.a.test.pem")).unwrap();
     let (code, told) = import("a.test");
     assert_eq!(code, Some(0), "{told}");
-    let kept = Path::new(told.trim());
+    let (kept, said) = told.split_once('\n').unwrap();
+    assert!(said.starts_with("The site whose first host is a.test uses it"), "{said}");
+    let kept = Path::new(kept);
     assert_eq!(fs::metadata(kept).unwrap().permissions().mode() & 0o777, 0o600);
     let (code, told) = cert(&["list", "--storage", &storage]);
     assert_eq!(code, Some(0));
@@ -91,7 +93,8 @@ fn a_certificate_is_shown_with_its_renewal_and_with_what_failed_last() {
         cert(&["import", "a.test", "--storage", &storage, "--chain", &chain, "--key", &key]);
     assert_eq!(code, Some(0), "{told}");
     let (_, told) = cert(&["show", "A.Test", "--storage", &storage]);
-    assert!(told.contains("    renewed from ") && !told.contains("failed"), "{told}");
+    let imported = "    imported; another is ordered in its place from ";
+    assert!(told.contains(imported) && !told.contains("failed"), "{told}");
     for name in ["a.test", "new.test"] {
         let failure = r#"{"count": 1, "first": 1, "last": 1, "not_before": 0,
             "is_refused": false, "why": "no answer"}"#;
@@ -106,8 +109,50 @@ fn a_certificate_is_shown_with_its_renewal_and_with_what_failed_last() {
     let (a, new) = (&told[0], &told[1]);
     assert!(a["not_before"].as_u64() < a["renews_at"].as_u64(), "{told}");
     assert!(a["renews_at"].as_u64() < a["not_after"].as_u64(), "{told}");
+    assert_eq!(a["imported"], true);
     assert_eq!((&a["error"], &new["error"]), (&"no answer".into(), &"no answer".into()));
     assert_eq!(new["names"][0], "new.test");
+}
+
+#[test]
+fn an_import_says_which_site_uses_it_and_makes_no_file_for_none() {
+    let directory = tempfile::tempdir().unwrap();
+    if !make(directory.path(), "DNS:a.test,DNS:www.a.test,DNS:c.test") {
+        return;
+    }
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (config, chain, key) = (path("flyball.toml"), path("chain.pem"), path("key.pem"));
+    let site = |hosts: &str, certificate: &str| {
+        format!("[[site]]\nroot = \"root\"\nhosts = [{hosts}]\ncertificate = \"{certificate}\"\n")
+    };
+    let text = "listen = \"https://127.0.0.1:0\"\n[acme]\nstorage = \"storage\"\n".to_owned()
+        + &site("\"a.test\", \"www.a.test\", \"b.a.test\"", "acme")
+        + &site("\"c.test\"", "none");
+    fs::create_dir(path("root")).unwrap();
+    fs::write(&config, text).unwrap();
+    let import =
+        |name: &str| cert(&["import", name, "--config", &config, "--chain", &chain, "--key", &key]);
+    let stored = || fs::read_dir(path("storage/certificates")).map_or(0, Iterator::count);
+    let none = "no site with a certificate by ACME has";
+    for (name, why) in [
+        ("www.a.test", "www.a.test as its first host: import it as a.test, the first host of its"),
+        ("c.test", "c.test as its first host\n"),
+    ] {
+        let (code, told) = import(name);
+        assert!(code == Some(1) && told.contains(&format!("{none} {why}")), "{told}");
+        assert_eq!(stored(), 0);
+    }
+    let (code, told) = import("a.test");
+    let said = told.split_once('\n').unwrap().1;
+    assert_eq!(
+        (code, said),
+        (
+            Some(0),
+            "The site a.test uses it for a.test, www.a.test, within a minute.\n\
+             It does not name b.a.test: a server that runs orders another then.\n"
+        )
+    );
+    assert_eq!(stored(), 1);
 }
 
 /// What `flyball check` says of a configuration, where the state lies in `state`.
