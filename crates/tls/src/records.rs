@@ -25,6 +25,9 @@ const _: () = assert!(MESSAGE_BYTES_MAX == RECORD_BYTES_MAX);
 /// decode_error.
 const TOO_LONG: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 50];
 
+/// The head of a record that is longer than any may be (RFC 8446, section 5.2).
+const LONGER_THAN_ANY: [u8; 5] = [0x17, 3, 3, 0xff, 0xff];
+
 /// Plain text of the longest record (RFC 8446, section 5.1).
 pub const PLAIN_BYTES_MAX: usize = 16 * 1024;
 
@@ -258,8 +261,8 @@ impl<S: Side> Records<S> {
     }
 
     /// All that is whole has been processed, and this is left. A peer whose message is too long is
-    /// told so while its own bytes are in the clear; rustls seals no alert of ours by the keys of a
-    /// handshake of TLS 1.3.
+    /// told so: in the clear while its own bytes are, and else by rustls, which alone seals by the
+    /// keys of a handshake of TLS 1.3.
     pub(crate) fn judge(&mut self, left: &[u8], wire: &mut Vec<u8>) {
         let is_processed = record_len(left).is_some_and(|len| len <= left.len());
         if is_processed && self.state == State::Open {
@@ -270,10 +273,24 @@ impl<S: Side> Records<S> {
         let is_handshake = self.state == State::Handshake;
         if left.len() >= if is_handshake { S::HANDSHAKE_BYTES_MAX } else { RECORD_BYTES_MAX } {
             self.state = State::Failed(Failure::TooLong);
-            if is_handshake && !self.is_tls13() {
-                wire.extend(TOO_LONG);
+            match is_handshake && self.is_tls13() {
+                true => self.refuse(left, wire),
+                false if is_handshake => wire.extend(TOO_LONG),
+                false => {}
             }
         }
+    }
+
+    /// Has rustls refuse what is left, by showing it a record that none may be behind that: it has
+    /// no alert of its own for a message that only we find too long.
+    fn refuse(&mut self, left: &[u8], wire: &mut Vec<u8>) {
+        let mut end = 0;
+        while let Some(len) = record_len(&left[end..]).filter(|len| *len <= left.len() - end) {
+            end += len;
+        }
+        let mut shown = [&left[..end], &LONGER_THAN_ANY].concat();
+        let _ = self.side.step(&mut shown);
+        self.fail(wire);
     }
 
     /// It cannot go on: what was to be said before that, and the alert that says why, go out.

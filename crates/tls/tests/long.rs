@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use flyball_tls::{
-    ClientAuth, Config, Pair, Policy, ROOT_BYTES, Root, Session, Site, State, Tickets, Unknown,
+    ClientAuth, Config, Pair, Policy, RECORD_BYTES_MAX, ROOT_BYTES, Root, Session, Site, State,
+    Tickets, Unknown,
 };
 use rcgen::{
     CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, SignatureAlgorithm,
@@ -11,7 +12,11 @@ use rcgen::{
 use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
+use rustls::{
+    AlertDescription, ClientConfig, ClientConnection, Error, RootCertStore,
+    SupportedProtocolVersion,
+};
+use rustls_pki_types::PrivateKeyDer;
 
 const NAME: &str = "a.test";
 
@@ -104,5 +109,50 @@ fn a_look_at_what_a_client_shows_takes_long() {
     let asking = site(&[&PKCS_ECDSA_P256_SHA256], true);
     for version in [&TLS12, &TLS13] {
         assert_eq!(long(&asking, version, &[kx_group::X25519]), [false, true], "{version:?}");
+    }
+}
+
+/// A client whose chain is longer than its message may be is told so, also where the keys of its
+/// handshake are agreed on.
+#[test]
+fn a_chain_that_is_too_long_is_refused_with_an_alert() {
+    for version in [&TLS12, &TLS13] {
+        let (config, trusted) = site(&[&PKCS_ECDSA_P256_SHA256], true);
+        let key = KeyPair::generate().unwrap();
+        let own = CertificateParams::new(["client".to_owned()]).unwrap().self_signed(&key).unwrap();
+        let chain = vec![own.der().clone(); 24_000 / own.der().len()];
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let provider = CryptoProvider { kx_groups: vec![kx_group::X25519], ..default_provider() };
+        let clients = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_root_certificates(trusted)
+            .with_client_auth_cert(chain, key)
+            .unwrap();
+        let mut client =
+            ClientConnection::new(Arc::new(clients), NAME.try_into().unwrap()).unwrap();
+        let mut session = Session::accept(&config).unwrap();
+        let (mut said, mut cipher, mut ended) = (Vec::new(), Vec::new(), None);
+        while ended.is_none() {
+            while client.wants_write() {
+                client.write_tls(&mut said).unwrap();
+            }
+            // As much as a connection keeps of it.
+            let len = said.len().min(RECORD_BYTES_MAX - cipher.len());
+            assert!(len > 0, "{version:?}: it waits for more");
+            cipher.extend(said.drain(..len));
+            let mut wire = Vec::new();
+            let opened = session.open(&mut cipher, &mut [], &mut wire);
+            cipher.drain(..opened.used);
+            let mut told = &wire[..];
+            while !told.is_empty() {
+                client.read_tls(&mut told).unwrap();
+                ended = ended.or(client.process_new_packets().err());
+            }
+            let has_failed = matches!(opened.state, State::Failed(_));
+            assert_eq!(has_failed, ended.is_some(), "{version:?}");
+        }
+        let told = Some(Error::AlertReceived(AlertDescription::DecodeError));
+        assert_eq!(ended, told, "{version:?}");
     }
 }

@@ -192,12 +192,13 @@ impl Files {
 
     /// What is told of it.
     pub(super) fn told(&self) -> Told {
-        let in_use = self.certificate();
+        // What an authority has issued that is kept nowhere is not what a server begins with.
+        let in_use = self.certificate().filter(|_| self.authority != Some(Version::default()));
         Told {
             names: in_use.map_or_else(|| self.hosts.clone(), names_of),
             source: self.source,
             issuer: in_use.map(|one| one.issuer.clone()).unwrap_or_default(),
-            key: self.in_use.as_ref().map_or("", Pair::key_kind),
+            key: in_use.and(self.in_use.as_ref()).map_or("", Pair::key_kind),
             serial: in_use.map(|one| one.serial.to_ascii_uppercase()).unwrap_or_default(),
             not_after_s: in_use.map(|one| one.not_after_s),
             renews_at_s: in_use
@@ -443,6 +444,13 @@ mod tests {
         // Where none holds, the one that ends last is in use.
         write(&made(now_s + 200 * DAY_S, now_s + 300 * DAY_S));
         assert!(files.look(at(now_s + 100 * DAY_S)).unwrap().is_ok());
+    }
+
+    #[test]
+    fn what_an_authority_issues_that_is_kept_nowhere_is_still_to_come() {
+        let site = SiteSettings { hosts: vec!["localhost".into()], ..SiteSettings::default() };
+        let told = Files::issued(&site, Path::new(""), 1_800_000_000).unwrap().told();
+        assert_eq!(told.to_text(0), "localhost: still to come (internal)");
     }
 
     #[test]
