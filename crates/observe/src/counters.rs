@@ -375,7 +375,7 @@ impl Blocks {
             processes += usize::from(last.replace(owner.process) != Some(owner.process));
         }
         // One that ended while the sum was made may count without its beginning.
-        (open.cast_signed().max(0).cast_unsigned(), processes)
+        (counted(open), processes)
     }
 
     /// Says how many connections stand where now; the block has one writer.
@@ -449,7 +449,14 @@ impl Totals {
 
     /// Connections that stand there now.
     pub fn connections(&self, standing: Standing) -> u64 {
-        self.sums[STATES_AT + standing.place()]
+        counted(self.sums[STATES_AT + standing.place()])
+    }
+
+    /// Connections that are open now. One that changed its state while the sums were made is missed
+    /// in one state and counted twice in another, which this undoes.
+    pub fn open(&self) -> u64 {
+        let places = Standing::open().map(|standing| self.sums[STATES_AT + standing.place()]);
+        counted(places.fold(0, u64::wrapping_add))
     }
 
     /// How long things took.
@@ -466,6 +473,12 @@ impl Totals {
     pub fn worked_on_per_phase(&self) -> f64 {
         ratio(self.counter(Counter::WorkedOn), self.counter(Counter::WorkPhases))
     }
+}
+
+/// A sum over blocks of what comes and goes: what went while the sum was made may count without its
+/// coming, and then there is none.
+fn counted(sum: u64) -> u64 {
+    sum.cast_signed().max(0).cast_unsigned()
 }
 
 fn ratio(a: u64, b: u64) -> f64 {
@@ -565,6 +578,19 @@ mod tests {
         blocks.set_states(1, second.counts());
         let totals = blocks.totals();
         assert_eq!((totals.connections(IDLE), totals.connections(ASKED)), (0, 1));
+        assert_eq!(totals.open(), 1);
+    }
+
+    #[test]
+    fn a_state_that_connections_left_while_they_were_summed_has_none() {
+        let blocks = used(2);
+        // The sum sees the connections where they went to, and not where they came from.
+        let mut gone = StateChanges::default();
+        (0..2).for_each(|_| gone.count(Some(IDLE), Some(ASKED)));
+        blocks.set_states(1, gone.counts());
+        let totals = blocks.totals();
+        assert_eq!((totals.connections(IDLE), totals.connections(ASKED)), (0, 2));
+        assert_eq!(totals.open(), 0, "what is too much in one state is missing in another");
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Look {
             drops: netstat.ok().and_then(|text| ListenDrops::parse(&text)),
             stolen_ns: stolen_ns(&allowed_cpus()),
             counters: status.as_ref().map(|status| numbers(status, "counters")).unwrap_or_default(),
-            open: status.map(|status| numbers(&status, "connections").values().sum()),
+            open: status.map(|status| sum(&numbers(&status, "connections"))),
         }
     }
 
@@ -92,6 +92,12 @@ fn numbers(status: &Value, part: &str) -> BTreeMap<String, u64> {
     let part = status.get(part).and_then(Value::as_object);
     let number = |(name, n): (&String, &Value)| Some((name.clone(), n.as_u64()?));
     part.into_iter().flatten().filter_map(number).collect()
+}
+
+/// What they are together: a server of an earlier version told huge numbers at times, and one of them
+/// must not end a search.
+fn sum(numbers: &BTreeMap<String, u64>) -> u64 {
+    numbers.values().fold(0, |all, number| all.saturating_add(*number))
 }
 
 /// The record of a run of so many seconds, by looks before it, at the end of its load and after it,
@@ -221,6 +227,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn huge_counts_of_a_server_are_no_reason_to_end() {
+        let status = json!({ "connections": { "idle": 3, "sending": u64::MAX - 1 } });
+        assert_eq!(sum(&numbers(&status, "connections")), u64::MAX);
+    }
 
     #[test]
     fn figures_are_of_what_passed_between_two_looks() {

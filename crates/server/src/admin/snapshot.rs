@@ -4,7 +4,6 @@ use flyball_arch::registry;
 use flyball_observe::counters::{Counter, Owner, Totals};
 use flyball_observe::histogram::Powers;
 use flyball_observe::hosts::CLASSES;
-use flyball_observe::standing::Standing;
 use std::os::fd::OwnedFd;
 
 use flyball_sys::net::{self, Address};
@@ -144,15 +143,12 @@ fn processes(admin: &Admin) -> Vec<Process> {
 
 fn worker(admin: &Admin, owner: Owner, index: usize) -> Worker {
     let totals = admin.shared.blocks.totals_of(|other| *other == owner);
-    // Of one that hands connections over the counts of a state may be off by those on the way.
-    let connections =
-        Standing::open().map(|standing| totals.connections(standing)).fold(0, u64::wrapping_add);
     Worker {
         index,
         generation: owner.generation,
         requests: totals.counter(Counter::Requests),
         accepted: totals.counter(Counter::Accepted),
-        connections,
+        connections: totals.open(),
         bytes_sent: totals.counter(Counter::BytesOut),
     }
 }
