@@ -56,10 +56,10 @@ pub use listener::Listener;
 pub use registry::{ALL, find};
 pub use renewals::Renewals;
 pub use settings::{
-    ACCESS_LOGS_MAX, AcceptLimit, AccessLog, AcmeSettings, Advice, ClientAddress, ClientSettings,
-    CloseAfter, CompletionOrder, Events, Experiment, HelperKind, Listen, LogLevel, LogSettings,
-    LoopHabits, ResidencyTest, RingSettings, RunningSettings, SandboxMode, SandboxSettings,
-    SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder, TicketKeys, TlsSettings,
-    WorkOrder,
+    ACCESS_LOGS_MAX, AcceptLimit, AccessLog, AcmeSettings, AdminPlace, Advice, ClientAddress,
+    ClientSettings, CloseAfter, CompletionOrder, Events, Experiment, HelperKind, Listen, LogLevel,
+    LogSettings, LoopHabits, ResidencyTest, RingSettings, RunningSettings, SandboxMode,
+    SandboxSettings, SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder, TicketKeys,
+    TlsSettings, WorkOrder,
 };
 pub use worker::{Order, Report, Worker};

@@ -1,6 +1,7 @@
 //! The settings of a running server: validated once, frozen before the first fork.
 
 mod acme;
+mod admin;
 mod experiment;
 mod listen;
 mod sandbox;
@@ -18,6 +19,7 @@ use flyball_sys::process;
 use flyball_sys::uring::Features;
 
 pub use acme::AcmeSettings;
+pub use admin::AdminPlace;
 pub(crate) use experiment::ACCEPT_LOCK;
 pub use experiment::{CloseAfter, Experiment, LoopHabits};
 pub use flyball_conn::{ClientAddress, ClientSettings};
@@ -25,7 +27,6 @@ use flyball_observe::log::AccessLogs;
 pub use flyball_observe::log::{ACCESS_LOGS_MAX, AccessLog, LogSettings};
 pub use flyball_sys::error_log::Level as LogLevel;
 pub use flyball_sys::mapping::Advice;
-use flyball_sys::net::Endpoint;
 pub use flyball_sys::residency::Test as ResidencyTest;
 pub use listen::Listen;
 pub use sandbox::{SandboxMode, SandboxSettings};
@@ -126,8 +127,8 @@ pub struct Settings {
     pub ring: RingSettings,
     /// Time a draining server gives its connections, in milliseconds.
     pub drain_ms: u64,
-    /// Where `/status` and `/metrics` are served.
-    pub admin: Option<Endpoint>,
+    /// Where `/status` and `/metrics` are served, and commands are taken.
+    pub admin: Vec<AdminPlace>,
     /// Where the access log goes.
     pub access_log: AccessLog,
     /// What children of the master give up.
@@ -391,11 +392,11 @@ pub struct RunningSettings {
     pub port_tries: u16,
     /// Where the process id of the master is written.
     pub pid_file: Option<PathBuf>,
-    /// Who may write to the Unix-domain socket of `admin`: its mode.
+    /// Who may write to the Unix-domain sockets of `admin`: their mode.
     pub admin_mode: u32,
-    /// The group of that socket, by name or number; `None` leaves that of the process.
+    /// The group of those sockets, by name or number; `None` leaves that of the process.
     pub admin_group: Option<String>,
-    /// Hosts that the address of `admin` answers to beside those of [`hosts::local_names`] and of
+    /// Hosts that addresses of `admin` answer to beside those of [`hosts::local_names`] and of
     /// sites; the same for `flyball serve DIR`. `*` is any.
     ///
     /// [`hosts::local_names`]: flyball_site::hosts::local_names
@@ -470,7 +471,7 @@ impl Default for Settings {
             stages: StageSettings::default(),
             ring: RingSettings::default(),
             drain_ms: 30_000,
-            admin: None,
+            admin: vec![AdminPlace::Own(None)],
             access_log: AccessLog::Off,
             sandbox: SandboxSettings::default(),
             experiment: None,

@@ -32,6 +32,7 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 pub use crate::top::Top;
+pub use admin::found;
 pub use cache::Simulate;
 #[cfg(feature = "acme")]
 pub use cert::Cert;
@@ -90,8 +91,8 @@ pub enum Command {
     },
     /// Talk to a running server.
     Ctl {
-        /// Its Unix-domain socket.
-        socket: PathBuf,
+        /// Its Unix-domain socket; `None` is that of the server that is found.
+        socket: Option<PathBuf>,
         /// What it is asked.
         ask: Ask,
     },
@@ -403,8 +404,9 @@ fn ctl() -> clap::Command {
     clap::Command::new("ctl")
         .about("Ask a running server, or change a setting of it")
         .long_about(
-            "Ask a running server, or change a setting of it, through the Unix-domain socket that \
-             its --admin names. Every user who may write to that socket may change the server.",
+            "Ask a running server, or change a setting of it, through a Unix-domain socket of its \
+             --admin. Without --admin here it is found, if it is the only one. Every user who may \
+             write to that socket may change the server.",
         )
         .subcommand_required(true)
         .arg(admin::socket().global(true))

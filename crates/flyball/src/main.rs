@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         Ok(Command::Tune(asked)) => commands::tune::run(&asked),
         #[cfg(feature = "load")]
         Ok(Command::Load(asked)) => commands::load::run(&asked),
-        Ok(Command::Ctl { socket, ask }) => commands::ctl::run(&socket, &ask),
+        Ok(Command::Ctl { socket, ask }) => commands::ctl::run(socket, &ask),
         Ok(Command::Top(asked)) => commands::top::run(&asked),
         Ok(Command::Trust(asked)) => commands::trust::run(&asked),
         Ok(Command::Docs(document)) => commands::docs::run(&document),

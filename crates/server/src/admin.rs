@@ -6,9 +6,11 @@
 //! command waits for the master, and others wait for it; no client that is slow is waited for.
 
 mod metrics;
+mod own;
 mod page;
 mod prometheus;
 mod snapshot;
+mod sockets;
 mod status;
 mod visit;
 
@@ -35,26 +37,28 @@ use flyball_sys::{clock, net};
 use snapshot::Snapshot;
 use visit::Visit;
 
+pub(crate) use own::shown;
+pub use own::{Found, find};
+pub(crate) use sockets::{AdminSocket, AdminSockets, lack, lacking};
+
 use crate::control::{self, Command, Reply};
 use crate::tls::Told;
 
 /// Connections at a time: as many as a few browsers open ahead. The oldest makes room.
 const VISITS_MAX: usize = 16;
 
-/// Tokens of what the process waits for.
+/// Tokens of what the process waits for: of its doors by their numbers, then of clients.
 const SIGNALS: u64 = 0;
-const CLIENTS: u64 = 1;
-const FIRST_CLIENT: u64 = 2;
+const FIRST_DOOR: u64 = 1;
+const FIRST_CLIENT: u64 = 1 << 32;
 
 /// What the process serves.
 #[derive(Debug)]
 pub(crate) struct Admin {
-    pub(crate) socket: Arc<OwnedFd>,
+    pub(crate) doors: Vec<Door>,
     pub(crate) shared: Arc<SharedState>,
     /// Where the master takes commands; over TCP only the question what can be changed.
     pub(crate) commands: Option<Arc<Channel>>,
-    /// The hosts that it answers to; `None` is any.
-    pub(crate) hosts: Option<Hosts>,
     pub(crate) listens: Vec<Listen>,
     pub(crate) listeners: Vec<Arc<OwnedFd>>,
     pub(crate) started_ms: u64,
@@ -63,10 +67,28 @@ pub(crate) struct Admin {
     pub(crate) certificates: Vec<Told>,
 }
 
+/// A socket by which clients come, and what holds for them.
+#[derive(Debug)]
+pub(crate) struct Door {
+    socket: Arc<OwnedFd>,
+    /// Commands are taken in the file system alone: there the kernel asks who may.
+    takes_commands: bool,
+    /// The hosts that it answers to; `None` is any.
+    hosts: Option<Hosts>,
+}
+
+impl Door {
+    pub(crate) fn new(socket: &AdminSocket, settings: &Settings) -> Door {
+        let socket = Arc::clone(&socket.socket);
+        let (takes_commands, hosts) = (net::is_unix(&*socket), hosts(&socket, settings));
+        Door { socket, takes_commands, hosts }
+    }
+}
+
 /// The hosts that an admin process answers to on this socket; `None` is any. A page that has its
 /// own name lead to this machine must not read there what only this machine shall see, and one that
 /// others reach has hosts of its own only if they are given.
-pub(crate) fn hosts(socket: &OwnedFd, settings: &Settings) -> Option<Hosts> {
+fn hosts(socket: &OwnedFd, settings: &Settings) -> Option<Hosts> {
     let named = &settings.running.admin_hosts;
     let is_local =
         net::local_address(socket).is_ok_and(|address| address.ip().to_canonical().is_loopback());
@@ -84,7 +106,9 @@ pub(crate) fn serve(admin: &Admin) -> io::Result<()> {
     let signals = Signals::block()?;
     let mut mechanism = readiness::open("poll")?;
     mechanism.add(signals.as_fd(), SIGNALS, Interest::READ)?;
-    mechanism.add(admin.socket.as_fd(), CLIENTS, Interest::READ)?;
+    for (token, door) in (FIRST_DOOR..).zip(&admin.doors) {
+        mechanism.add(door.socket.as_fd(), token, Interest::READ)?;
+    }
     let (mut events, mut visits) = (Vec::new(), Visits::default());
     loop {
         mechanism.wait(&mut events, visits.wait_ms())?;
@@ -94,10 +118,17 @@ pub(crate) fn serve(admin: &Admin) -> io::Result<()> {
             }
         }
         for event in &events {
-            if event.token != CLIENTS {
+            if event.token >= FIRST_CLIENT {
                 visits.go_on(event.token, admin, mechanism.as_mut());
-            } else if let Ok((socket, _)) = net::accept(&*admin.socket, true) {
-                visits.add(socket, mechanism.as_mut())?;
+                continue;
+            }
+            let number = event.token.checked_sub(FIRST_DOOR).map(|at| at as usize);
+            let Some((number, door)) = number.and_then(|at| Some((at, admin.doors.get(at)?)))
+            else {
+                continue;
+            };
+            if let Ok((socket, _)) = net::accept(&*door.socket, true) {
+                visits.add(socket, number, mechanism.as_mut())?;
             }
         }
         visits.end_late(mechanism.as_mut());
@@ -114,7 +145,7 @@ struct Visits {
 
 impl Visits {
     /// Takes one more in; the oldest makes room.
-    fn add(&mut self, socket: Owned, mechanism: &mut dyn Readiness) -> io::Result<()> {
+    fn add(&mut self, socket: Owned, door: usize, mechanism: &mut dyn Readiness) -> io::Result<()> {
         if self.all.len() >= VISITS_MAX
             && let Some((_, oldest)) = self.all.pop_front()
         {
@@ -123,7 +154,7 @@ impl Visits {
         let token = FIRST_CLIENT + self.accepted;
         self.accepted += 1;
         mechanism.add(socket.as_fd(), token, Interest::READ)?;
-        self.all.push_back((token, Visit::new(socket)));
+        self.all.push_back((token, Visit::new(socket, door)));
         Ok(())
     }
 
@@ -165,16 +196,18 @@ impl Visits {
 /// Who asks, and whom.
 struct Asked<'a> {
     admin: &'a Admin,
+    /// Where they have come in.
+    door: &'a Door,
     /// Only a Unix-domain socket knows.
     peer: Option<Peer>,
 }
 
 fn answer(asked: &Asked<'_>, request: &Request<'_>, conn: &mut Conn, out: &mut Out<()>, now: &Now) {
-    let admin = asked.admin;
+    let Asked { admin, door, .. } = asked;
     let methods = methods_of(request.path());
     let mut policy = Fields::default();
     let (status, media_type, text) = match request.path() {
-        _ if admin.hosts.as_ref().is_some_and(|hosts| hosts.choose(request.host()).is_none()) => {
+        _ if door.hosts.as_ref().is_some_and(|hosts| hosts.choose(request.host()).is_none()) => {
             let why = "this host is not served here: admin-hosts says which are\n";
             (Status::MISDIRECTED_REQUEST, "text/plain", why.to_string())
         }
@@ -190,7 +223,7 @@ fn answer(asked: &Asked<'_>, request: &Request<'_>, conn: &mut Conn, out: &mut O
         b"/certificates" => certificate(asked, request),
         b"/reload" => tell(asked, Ok(Command::Reload)),
         b"/drain" => tell(asked, Ok(Command::Drain)),
-        b"/trace" => traces(admin, request),
+        b"/trace" => traces(asked, request),
         b"/upgrade" => tell(asked, Ok(Command::Upgrade)),
         b"/status" => (Status::OK, "application/json", status::write(&Snapshot::take(admin))),
         b"/metrics" => (Status::OK, prometheus::MEDIA_TYPE, metrics::write(&Snapshot::take(admin))),
@@ -252,7 +285,7 @@ fn certificate(asked: &Asked<'_>, request: &Request<'_>) -> (Status, &'static st
 
 /// Passes a command on to the master, and its answer back. Waits for the master.
 fn tell(asked: &Asked<'_>, command: Result<Command, String>) -> (Status, &'static str, String) {
-    if net::is_unix(&*asked.admin.socket) {
+    if asked.door.takes_commands {
         return tell_master(asked, command);
     }
     let why = "the server is changed only through a Unix-domain socket\n";
@@ -265,7 +298,7 @@ fn tell_master(
     command: Result<Command, String>,
 ) -> (Status, &'static str, String) {
     const TEXT: &str = "text/plain";
-    let Asked { admin, peer } = *asked;
+    let Asked { admin, peer, .. } = *asked;
     let Some(master) = &admin.commands else {
         return (Status::CONFLICT, TEXT, "there is no way to the master\n".into());
     };
@@ -278,9 +311,9 @@ fn tell_master(
 }
 
 /// `POST /trace`: what clients ask for is told only to users who may change the server.
-fn traces(admin: &Admin, request: &Request<'_>) -> (Status, &'static str, String) {
-    if net::is_unix(&*admin.socket) {
-        return trace::answer(admin.shared.traces(), request.query());
+fn traces(asked: &Asked<'_>, request: &Request<'_>) -> (Status, &'static str, String) {
+    if asked.door.takes_commands {
+        return trace::answer(asked.admin.shared.traces(), request.query());
     }
     let why = "requests are traced only through a Unix-domain socket\n";
     (Status::FORBIDDEN, "text/plain", why.into())

@@ -9,10 +9,11 @@ mod machine;
 use std::fmt::Display;
 
 use flyball_arch::descriptors::{DESCRIPTORS_RESERVED, FILES_SHARE, connections_that_fit};
-use flyball_arch::settings::{SandboxMode, Settings};
+use flyball_arch::settings::{AdminPlace, SandboxMode, Settings};
 use flyball_arch::{ALL, Architecture, Auto, Cut, registry};
 use flyball_sys::{cgroup, machine as kernel, process};
 
+use crate::admin;
 use crate::sandbox;
 use crate::words::counted;
 use crate::{spool, warnings};
@@ -63,6 +64,7 @@ pub fn effects(architecture: &dyn Architecture, settings: &Settings) -> Vec<Effe
     effects.sockets();
     effects.sandbox();
     effects.spool();
+    effects.admin();
     effects.list
 }
 
@@ -94,6 +96,23 @@ impl Effects<'_> {
         let (directory, by) = spool::directory(self.settings);
         if let Some(by) = by {
             self.derived("spool.directory", directory.display(), by.into());
+        }
+    }
+
+    /// The server's own socket, whose place follows from the machine.
+    fn admin(&mut self) {
+        let Some(directory) = self.settings.admin_directory() else { return };
+        if let Some(directory) = directory {
+            let places = self.settings.admin.iter().map(|place| match place {
+                AdminPlace::Own(_) => format!("unix:{}", admin::shown(directory)),
+                AdminPlace::At(endpoint) => endpoint.to_string(),
+            });
+            let value = places.collect::<Vec<_>>().join(", ");
+            let why = "a socket of its own in the runtime directory, named after its process";
+            self.derived("admin", value, why.to_owned());
+        }
+        if let Some(why) = admin::lack(self.settings) {
+            self.note("admin", format!("there will be no such socket: {why}"));
         }
     }
 

@@ -26,6 +26,7 @@ mod warnings;
 pub mod words;
 
 pub use acme::names_of as certificate_names;
+pub use admin::{Found, find};
 pub use configuration::{Changeable, Changes, Configuration};
 pub use sandbox::USERS;
 pub use server::{Checked, Server};

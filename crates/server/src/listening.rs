@@ -471,7 +471,7 @@ pub(crate) fn explain_unix(error: &io::Error) -> String {
 }
 
 /// Why a Unix-domain socket does not get its mode and group, in the operator's terms.
-fn explain_guard(error: &io::Error) -> String {
+pub(crate) fn explain_guard(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AlreadyExists => OTHER_SOCKET.into(),
         _ => error.to_string(),

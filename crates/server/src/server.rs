@@ -1,24 +1,22 @@
 //! A server before it runs: its sites opened, its addresses bound, its warnings told.
 
 use std::io;
-use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 
 use flyball_acme::Configuration as Acme;
 use flyball_arch::Architecture;
 use flyball_arch::descriptors::bound_files;
-use flyball_arch::settings::{Listen, RunningSettings, Settings};
+use flyball_arch::settings::{Listen, Settings};
 use flyball_observe::log::{self, Appender};
 use flyball_site::{Earlier, Sites, host_roots};
 use flyball_sys::channel::Channel;
-use flyball_sys::net::{self, Address, Endpoint, ListenOptions};
-use flyball_sys::node::Node;
+use flyball_sys::net::Endpoint;
 use flyball_sys::{error_log, process};
 
+use crate::admin::{self, AdminSocket, AdminSockets};
 use crate::configuration::Configuration;
 use crate::handover::{self, Inherited};
-use crate::listening::{Listening, explain, explain_unix, group_or_own};
+use crate::listening::Listening;
 use crate::sandbox::Confinement;
 use crate::spawner::Spawner;
 use crate::tls::{Kept, Tls, Told, write_nothing};
@@ -36,11 +34,7 @@ pub struct Server {
     /// What the workers that begin now run by.
     pub(crate) setup: Setup,
     pub(crate) listening: Listening,
-    pub(crate) admin: Option<Arc<OwnedFd>>,
-    /// Whether the admin socket is lent: its name is its owner's.
-    pub(crate) admin_is_lent: bool,
-    /// Which file the name of the admin socket led to when it began to be used.
-    pub(crate) admin_node: Option<Node>,
+    pub(crate) admin: AdminSockets,
     /// The master whose place this one takes, until it has.
     pub(crate) before: Option<Channel>,
 }
@@ -156,50 +150,24 @@ impl Server {
         // First, while the numbers of descriptors mean what the parent process says.
         let mut inherited = Inherited::of_process()?;
         // Who lends Unix-domain sockets says nothing of which is for what but their names. Commands
-        // are accepted over that of `admin` alone: another may be one that all may connect to.
-        if let Some(Endpoint::Unix(path)) = &settings.admin {
-            inherited.admin = inherited.admin.take().or_else(|| inherited.take_admin(path));
-        }
-        let Inherited { before, admin, admin_is_lent, admin_is, admin_node, listening, kept } =
-            inherited;
-        let is_other = |told: &String| *told != handover::admin_as_it_is(&settings);
-        if admin.is_some() && settings.admin.is_some() && admin_is.is_some_and(|it| is_other(&it)) {
+        // are accepted over those of `admin` alone: another may be one that all may connect to.
+        if handover::differ(&inherited.admin, &settings) {
             return Err(settings.blame("admin", ADMIN_STAYS));
         }
+        for path in settings.admin_endpoints().filter_map(Endpoint::unix) {
+            inherited.lend_admin(path);
+        }
+        let Inherited { before, admin, listening, kept } = inherited;
         let setup = Setup::open(architecture, settings, Earlier::Nothing, &kept)?;
         let mut listening = Listening::bind(&setup.settings, listening)?;
         let prepared = match before {
             None => listening.prepare(architecture, &setup.settings).map(drop),
             Some(_) => listening.guard(&setup.settings),
         };
-        let admin = prepared.and_then(|()| match (admin, &setup.settings.admin) {
-            (_, None) => Ok((None, None)),
-            // One that was handed over, listening, is not made again, unless its name is lost.
-            (Some(socket), Some(Endpoint::Unix(path))) if leads_to(path, admin_node) => {
-                Ok((Some(Arc::new(socket)), admin_node))
-            }
-            (Some(socket), Some(Endpoint::Tcp(_))) if before.is_some() => {
-                Ok((Some(Arc::new(socket)), None))
-            }
-            _ => bind_admin(&setup.settings).map(|made| (made, None)),
-        });
+        let admin = prepared.and_then(|()| AdminSockets::bind(&setup.settings, admin));
         // Those that were made here lead nowhere now.
-        let (admin, admin_node) = admin.inspect_err(|_| listening.remove_made())?;
-        let admin_node = admin_node.or_else(|| name_of_admin(&setup.settings));
-        let configuration = None;
-        Ok(Server { configuration, setup, listening, admin, admin_is_lent, admin_node, before })
-    }
-
-    /// Has another admin socket, which is that of the settings.
-    pub(crate) fn use_admin(&mut self, admin: Option<Arc<OwnedFd>>) {
-        self.admin_is_lent = false;
-        (self.admin, self.admin_node) = (admin, name_of_admin(&self.setup.settings));
-    }
-
-    /// Removes the name of the admin socket, unless another has it by now.
-    pub(crate) fn remove_admin_name(&self, path: &Path) {
-        let own = self.admin_node.filter(|_| !self.admin_is_lent);
-        own.iter().for_each(|own| net::unlink_unix(path, *own));
+        let admin = admin.inspect_err(|_| listening.remove_made())?;
+        Ok(Server { configuration: None, setup, listening, admin, before })
     }
 
     /// The same, and its settings can be read again while it runs.
@@ -240,6 +208,7 @@ impl Server {
             warnings.push(settings.blame("arch", why));
         }
         warnings.extend(warnings::all(architecture, &settings, &sites, &confinement));
+        warnings.extend(admin::lack(&settings).map(|why| admin::lacking(&settings, &why)));
         warnings.extend(tls.iter().flat_map(Tls::warnings).cloned());
         let certificates = tls.map(|tls| tls.told(&[])).unwrap_or_default();
         Ok(Checked { warnings, certificates })
@@ -273,9 +242,9 @@ impl Server {
         self.setup.architecture.workers(&self.setup.settings)
     }
 
-    /// Where `/status` and `/metrics` are, when that is a TCP address.
-    pub fn admin_address(&self) -> Option<Address> {
-        self.admin.as_ref().and_then(|socket| net::local_address(&**socket).ok())
+    /// Where `/status` and `/metrics` are.
+    pub fn admin_endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.admin.iter().map(AdminSocket::endpoint)
     }
 
     /// What is not as asked for, for the operator.
@@ -286,6 +255,7 @@ impl Server {
         warnings.extend(self.listening.unlisted().map(|address| {
             format!("a socket for {address} was handed over, which `listen` does not list")
         }));
+        warnings.extend(self.admin.lack().map(str::to_owned));
         warnings
     }
 
@@ -326,38 +296,4 @@ fn derive(settings: &mut Settings) {
     settings.caches.promise = settings.send.promise();
     // A call that blocks makes others wait for a slow client.
     settings.limits.keeps_slow = settings.close_idle_when_full && !settings.send_blocking;
-}
-
-/// Whether the name of a Unix-domain socket leads to this file, where it is known.
-fn leads_to(path: &Path, known: Option<Node>) -> bool {
-    known.is_none_or(|known| net::unix_node(path).is_ok_and(|node| node == known))
-}
-
-/// Which file the name of the admin socket leads to.
-fn name_of_admin(settings: &Settings) -> Option<Node> {
-    match &settings.admin {
-        Some(Endpoint::Unix(path)) => net::unix_node(path).ok(),
-        _ => None,
-    }
-}
-
-pub(crate) fn bind_admin(settings: &Settings) -> Result<Option<Arc<OwnedFd>>, String> {
-    let socket = match &settings.admin {
-        None => return Ok(None),
-        Some(Endpoint::Tcp(address)) => net::bind(*address, false)
-            .and_then(|socket| {
-                net::set_nonblocking(&socket, false)?;
-                net::listen(&socket, 16, &ListenOptions::default())?;
-                Ok(socket)
-            })
-            .map_err(|error| format!("{address}: {}", explain(&error))),
-        Some(Endpoint::Unix(path)) => {
-            let RunningSettings { admin_mode, admin_group, .. } = &settings.running;
-            let group = group_or_own(admin_group.as_deref());
-            let group = group.map_err(|why| settings.blame("admin-group", why))?;
-            let socket = net::listen_unix(path, *admin_mode, group);
-            socket.map_err(|error| format!("unix:{}: {}", path.display(), explain_unix(&error)))
-        }
-    };
-    socket.map(|socket| Some(Arc::new(socket))).map_err(|why| settings.blame("admin", why))
 }

@@ -36,9 +36,8 @@ pub fn lacks(settings: &Settings) -> Vec<Lack> {
     if let Some(path) = &settings.running.pid_file {
         lacks.extend(place("pid-file", path, is_plain));
     }
-    if let Some(Endpoint::Unix(path)) = &settings.admin {
-        lacks.extend(place("admin", path, is_socket));
-    }
+    let of_admin = settings.admin_endpoints().filter_map(Endpoint::unix);
+    lacks.extend(of_admin.filter_map(|path| place("admin", path, is_socket)));
     for (at, listen) in settings.listen.iter().enumerate() {
         let socket = listen.address.unix().and_then(|path| place("listen", path, is_socket));
         let group = listen.group.as_ref().and_then(|name| group("listener.group", name));

@@ -9,7 +9,6 @@ use flyball_arch::{Architecture, registry};
 use flyball_site::hosts::Hosts;
 use flyball_site::{CachePolicy, SiteSettings, Sites, Spread};
 use flyball_sys::machine::sysctl_number;
-use flyball_sys::net::Endpoint;
 
 use crate::sandbox::{self, Confinement};
 use crate::{acme, spool};
@@ -71,7 +70,8 @@ fn idle(settings: &Settings) -> Vec<String> {
     let is_hinted = caches.policy == CachePolicy::Hinted;
     let is_mapped = settings.send == SendMode::Mapped;
     let rotates = log.bytes_max.is_some() || log.ms_max.is_some();
-    let has_socket = matches!(settings.admin, Some(Endpoint::Unix(_)));
+    let has_socket = settings.admin_directory().is_some()
+        || settings.admin_endpoints().any(|endpoint| endpoint.unix().is_some());
     let (hinted, mapped) = ("cache.policy = \"hinted\"", "send.mode = \"mapped\"");
     let (pinned, socket) = ("pin = true", "admin = \"unix:PATH\"");
     let (of_sites, is_secure) = (&tls.of_sites, settings.speaks_tls());

@@ -22,7 +22,9 @@ use crate::owned::{Opening, Owned};
 mod named;
 
 pub(crate) use named::bind_unix;
-pub use named::{bind_unix_at, connect_unix, guard_unix, listen_unix, unix_node, unlink_unix};
+pub use named::{
+    bind_unix_at, connect_unix, guard_unix, listen_unix, unix_node, unlink_left_unix, unlink_unix,
+};
 
 /// An address and port.
 pub type Address = SocketAddr;

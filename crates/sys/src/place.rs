@@ -65,6 +65,12 @@ impl Place {
         node(enter(&self.directory, Path::new(&self.name))?)
     }
 
+    /// Whether it names a socket.
+    pub(crate) fn is_socket(&self) -> bool {
+        let about = enter(&self.directory, Path::new(&self.name)).and_then(|it| Ok(fstat(&it)?));
+        about.is_ok_and(|about| FileType::from_raw_mode(about.st_mode) == FileType::Socket)
+    }
+
     /// Removes the file or socket that it names.
     pub(crate) fn unlink(&self) -> io::Result<()> {
         Ok(unlinkat(&self.directory, &self.name, AtFlags::empty())?)

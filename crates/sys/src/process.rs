@@ -328,6 +328,12 @@ pub fn own_id() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
+/// Whether there is a process of this number, of whatever user.
+pub fn exists(id: i32) -> bool {
+    let found = rustix::process::Pid::from_raw(id).map(rustix::process::test_kill_process);
+    found.is_some_and(|found| found != Err(rustix::io::Errno::SRCH))
+}
+
 /// Has children that end kept until they are reaped: the opposite of what [`fork_holding`] sets.
 pub fn heed_children() {
     // SAFETY: the default action of SIGCHLD runs no code.

@@ -36,13 +36,18 @@ const PANICKED: &str = "panicked at";
 /// How long a client may take, unless the test says so itself. By default the server ends the
 /// connection of a client that a busy machine stops for ten seconds. `timeout.linger` stays: a
 /// client that is still there when its server stops is waited for.
-const PATIENT: [&str; 5] = [
+const PATIENT: [&str; 6] = [
+    ALONE,
     "timeout.head=5min",
     "timeout.idle=5min",
     "timeout.answer=5min",
     "timeout.send=5min",
     "rate.window=5min",
 ];
+
+/// A server of a test is asked only where the test says so: each other is a process less, and no
+/// command of another test finds it.
+pub const ALONE: &str = "admin=off";
 
 /// Behind the name of an architecture, in a configuration or an argument, where clients speak TLS:
 /// what is mounted by name is mounted over TLS so.

@@ -36,13 +36,12 @@ test -s /usr/share/doc/flyball/copyright
 
 # Served from as the unit does it.
 flyball check --config /etc/flyball/flyball.toml
-mkdir -p /run/flyball
 start=$(sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/flyball.service)
 $start >/tmp/out 2>/tmp/err &
 server=$!
 started $server
 curl --fail --silent http://127.0.0.1:8080/ | grep -q 'Flyball is installed'
-flyball ctl status --admin unix:/run/flyball/admin.sock >/tmp/status
+flyball ctl status >/tmp/status
 test -s /tmp/status
 worker=$(cut -d' ' -f1 /proc/$server/task/$server/children)
 grep -q "^Uid:[[:space:]]*$(id -u flyball)[[:space:]]" /proc/$worker/status

@@ -28,8 +28,8 @@ pub enum Cert {
     },
     /// Have a running server renew or revoke one.
     Tell {
-        /// Its Unix-domain socket.
-        socket: PathBuf,
+        /// Its Unix-domain socket; `None` is that of the server that is found.
+        socket: Option<PathBuf>,
         /// `renew` or `revoke`.
         verb: &'static str,
         /// One of its names.
@@ -134,7 +134,7 @@ fn storage() -> Arg {
 }
 
 /// # Errors
-/// When a running server is meant, and none is named.
+/// When what names a running server makes no sense.
 pub(super) fn parsed(given: &ArgMatches) -> Result<Cert, Failure> {
     let (verb, given) = given.subcommand().unwrap_or(("list", given));
     let path = |id: &str| given.get_one::<PathBuf>(id).cloned().unwrap_or_default();

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use flyball::cli::Cert;
+use flyball::cli::{Cert, found};
 use flyball::settings::{SettingError, read, state_directory};
 use flyball_acme::{About, Import, Kept, Name, import, kept};
 use flyball_arch::Settings;
@@ -31,7 +31,10 @@ pub(crate) fn run(asked: &Cert) -> ExitCode {
     let done = match asked {
         Cert::List { storage, name, json } => list(storage, name.as_deref(), *json),
         Cert::Show { storage, name } => show(storage, name),
-        Cert::Tell { socket, verb, name } => tell(socket, verb, name),
+        Cert::Tell { socket, verb, name } => match socket.clone().map_or_else(found, Ok) {
+            Ok(socket) => tell(&socket, verb, name),
+            Err(why) => return super::finish(Err(why)),
+        },
         Cert::Import { storage, config, name, chain, key, replaces } => {
             bring(storage.as_deref(), config.as_deref(), name, (chain, key), *replaces)
         }

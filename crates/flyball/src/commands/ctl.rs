@@ -1,14 +1,19 @@
 //! `flyball ctl`: asks a running server, or changes a setting of it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use flyball::cli::{Ask, Deed};
+use flyball::cli::{Ask, Deed, found};
 use flyball_server::control;
 use flyball_sys::error_log;
 use serde_json::{Map, Value};
 
-pub(crate) fn run(socket: &Path, ask: &Ask) -> ExitCode {
+pub(crate) fn run(socket: Option<PathBuf>, ask: &Ask) -> ExitCode {
+    let socket = match socket.map_or_else(found, Ok) {
+        Ok(socket) => socket,
+        Err(why) => return super::finish(Err(why)),
+    };
+    let socket = socket.as_path();
     if let Ask::Trace(tracing) = ask {
         return super::trace::run(socket, tracing);
     }

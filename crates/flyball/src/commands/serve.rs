@@ -38,13 +38,13 @@ fn serve(settings: Settings, configuration: CommandLine) -> Result<(), String> {
         .ok_or_else(|| format!("there is no architecture {}", settings.arch))?;
     let are_told = |site: &&SiteSettings| !matches!(site.spread, Spread::Of(_));
     let served: Vec<String> = settings.sites.iter().filter(are_told).map(served).collect();
-    let (admin, own) = (settings.admin.clone(), OwnAuthority::of(&settings));
+    let own = OwnAuthority::of(&settings);
     error_log::set_level(settings.log.level);
     let server = Server::bind(architecture, settings)?;
     for warning in server.warnings() {
         say!(Level::Warn, "warning: {warning}");
     }
-    super::print(&banner(&server, architecture.name(), &served, admin.as_ref(), own.as_ref()));
+    super::print(&banner(&server, architecture.name(), &served, own.as_ref()));
     // A connection cut off at the drain deadline was told so by the close; stopping went well.
     server.configured_by(Box::new(configuration)).run().map(drop).map_err(|error| error.to_string())
 }
@@ -54,18 +54,14 @@ fn banner(
     server: &Server,
     architecture: &str,
     served: &[String],
-    admin: Option<&Endpoint>,
     own: Option<&OwnAuthority>,
 ) -> String {
     let mut lines: Vec<String> = served.iter().map(|what| format!("serving {what}")).collect();
     lines.extend(server.listens().iter().map(at));
-    match (server.admin_address(), admin) {
-        (Some(address), _) => lines.push(format!("  status at {}status", url(&address.into()))),
-        (None, Some(Endpoint::Unix(path))) => {
-            lines.push(format!("  status on unix:{}", path.display()));
-        }
-        (None, _) => {}
-    }
+    lines.extend(server.admin_endpoints().map(|endpoint| match endpoint {
+        Endpoint::Tcp(address) => format!("  status at {}status", url(&(*address).into())),
+        Endpoint::Unix(path) => format!("  status on unix:{}", path.display()),
+    }));
     if let Some(OwnAuthority { root, serves_localhost }) = own {
         let is_local =
             |listen: &Listen| *serves_localhost && listen.tls && has_localhost(&listen.hosts);

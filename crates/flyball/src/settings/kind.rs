@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flyball_arch::{AcceptLimit, AccessLog, FormatError, Listen, LogFormat};
+use flyball_arch::{AcceptLimit, AccessLog, AdminPlace, FormatError, Listen, LogFormat};
 use flyball_http::coding::Coding;
 use flyball_site::{FILTERS, routes};
 use flyball_sys::net::Endpoint;
@@ -12,6 +12,9 @@ use super::raw::Raw;
 use super::suggest::nearest;
 use super::table::Word;
 use super::text;
+
+/// A socket whose place follows from the machine.
+const AUTO: &str = "auto";
 
 /// The kind of a setting's value, and the function that stores a valid one in `T`.
 pub enum Kind<T: 'static> {
@@ -109,9 +112,14 @@ pub enum Kind<T: 'static> {
         set: fn(&mut T, AcceptLimit),
     },
     /// An address or `unix:PATH`.
-    Admin {
+    Endpoint {
         /// Stores it.
         set: fn(&mut T, Endpoint),
+    },
+    /// A list of places where a server is asked: `auto`, an address or `unix:PATH`.
+    Admin {
+        /// Stores them.
+        set: fn(&mut T, Vec<AdminPlace>),
     },
     /// A path, or `-`.
     Log {
@@ -215,7 +223,14 @@ impl<T> Kind<T> {
             Kind::Addresses { set } => set(target, addresses(raw, base)?),
             Kind::Address { set } => set(target, address::listen(raw.number()?, base)?),
             Kind::Limit { set } => set(target, AcceptLimit::parse(raw.number()?)?),
-            Kind::Admin { set } => set(target, address::admin(raw.number()?, base)?),
+            Kind::Endpoint { set } => set(target, address::admin(raw.number()?, base)?),
+            Kind::Admin { set } => {
+                let items = raw.items();
+                let places: Vec<_> =
+                    items.iter().map(|item| place_of(item, base)).collect::<Option<_>>()?;
+                // A list may be empty, and a text says something.
+                set(target, (raw.text().is_none() || !places.is_empty()).then_some(places)?);
+            }
             Kind::Log { dash, set } => set(target, address::log(raw.text()?, base, *dash)?),
             Kind::LogFormat { set } => set(target, LogFormat::parse(raw.text()?).ok()?),
             Kind::Path { set } => set(target, address::path(raw.text()?, base)?),
@@ -246,8 +261,14 @@ impl<T> Kind<T> {
                 let quoted = one_of(names.iter().map(|word| format!("{:?}", word.name)));
                 format!("{quoted}, in quotes")
             }
-            Kind::Admin { .. } => {
+            Kind::Endpoint { .. } => {
                 raw.number().and_then(address::instead_of_path).unwrap_or_else(|| self.form())
+            }
+            Kind::Admin { .. } => {
+                let items = raw.items();
+                let wrong = items.iter().find(|item| place_of(item, Path::new("")).is_none());
+                let instead = wrong.and_then(Raw::number).and_then(address::instead_of_path);
+                instead.unwrap_or_else(|| self.form())
             }
             Kind::Address { .. } => {
                 raw.number().and_then(address::instead).unwrap_or_else(|| self.form())
@@ -270,6 +291,7 @@ impl<T> Kind<T> {
     fn found(&self, raw: &Raw) -> String {
         let wrong = |item: &Raw| match self {
             Kind::Addresses { .. } => address_of(item, Path::new("")).is_none(),
+            Kind::Admin { .. } => place_of(item, Path::new("")).is_none(),
             Kind::Integers { least, most, .. } => integer_of(item, *least, *most).is_none(),
             Kind::Texts { valid, .. } => text_of(item, *valid).is_none(),
             Kind::Codings { .. } => coding_of(item).is_none(),
@@ -325,7 +347,10 @@ impl<T> Kind<T> {
             }
             Kind::Address { .. } => listened(),
             Kind::Limit { .. } => AcceptLimit::FORM.into(),
-            Kind::Admin { .. } => format!("{}, or unix:PATH", address::ADDRESS),
+            Kind::Endpoint { .. } => format!("{}, or unix:PATH", address::ADDRESS),
+            Kind::Admin { .. } => {
+                format!("{}, or unix:PATH, or {AUTO}, or a list of them", address::ADDRESS)
+            }
             Kind::Log { .. } => "a path, or -".into(),
             Kind::LogFormat { .. } => LogFormat::FORM.into(),
             Kind::Path { .. } => "a path".into(),
@@ -394,6 +419,13 @@ fn addresses(raw: &Raw, base: &Path) -> Option<Vec<Listen>> {
 fn address_of(item: &Raw, base: &Path) -> Option<Listen> {
     let Schemed { tls, address } = address::listen(item.number()?, base)?;
     Some(Listen { tls: tls.unwrap_or(false), ..address.into() })
+}
+
+fn place_of(item: &Raw, base: &Path) -> Option<AdminPlace> {
+    match item.number()? {
+        AUTO => Some(AdminPlace::Own(None)),
+        text => address::admin(text, base).map(AdminPlace::At),
+    }
 }
 
 /// A text with what is wrong in it as a path that is hardly meant.

@@ -1,7 +1,7 @@
 //! `[[listener]]`: addresses to listen on, each with what else is said of it. They stand beside
 //! those of `listen`, which says the same in short.
 
-use flyball_arch::{Listen, Settings};
+use flyball_arch::{AdminPlace, Listen, Settings};
 use flyball_site::SiteSettings;
 use flyball_site::hosts::Hosts;
 use flyball_sys::net::{Address, Endpoint};
@@ -213,7 +213,6 @@ pub(super) fn faults(
     let mut faults = Vec::new();
     let all: Vec<(&Endpoint, &Place)> =
         settings.listen.iter().map(|listen| &listen.address).zip(places).collect();
-    let is_any = |endpoint: &Endpoint| endpoint.tcp().is_some_and(|address| address.port() == 0);
     let mut shares_ports = None;
     for (at, (address, place)) in all.iter().enumerate() {
         let known = all[..at].iter().find(|(known, _)| known == address && !is_any(address));
@@ -239,19 +238,57 @@ pub(super) fn faults(
         };
         faults.push(place.error(address, why));
     }
-    if let Some(admin) = settings.admin.as_ref().filter(|admin| !is_any(admin))
-        && let Some((address, place)) =
-            all.iter().find(|(address, _)| *address == admin || overlap(address, admin))
-    {
-        let origin = origins.get("admin").cloned().unwrap_or(Origin::Default);
-        let why = match *address == admin {
-            true => format!("{admin} is an address of `{}` too", place.key),
-            false => format!("{admin} and {address} of `{}` overlap", place.key),
+    faults.extend(faults_of_admin(settings, &all, origins));
+    faults
+}
+
+/// Places of `admin` that are listed twice, or that are listened on for clients too.
+fn faults_of_admin(
+    settings: &Settings,
+    listens: &[(&Endpoint, &Place)],
+    origins: &Origins,
+) -> Vec<SettingError> {
+    let origin = origins.get("admin").cloned().unwrap_or(Origin::Default);
+    let fault = |value: String, why: String| {
+        let (key, value, origin) = ("admin".to_owned(), Some(value), origin.clone());
+        SettingError { key, value, why, origin }
+    };
+    let mut faults = Vec::new();
+    for (at, place) in settings.admin.iter().enumerate() {
+        let AdminPlace::At(admin) = place else {
+            if settings.admin[..at].contains(place) {
+                faults.push(fault("auto".to_owned(), "auto is listed twice".to_owned()));
+            }
+            continue;
         };
-        let (key, value) = ("admin".to_owned(), Some(admin.to_string()));
-        faults.push(SettingError { key, value, why, origin });
+        if is_any(admin) {
+            continue;
+        }
+        let met = |address: &Endpoint| address == admin || overlap(address, admin);
+        let before = settings.admin[..at].iter().filter_map(|place| match place {
+            AdminPlace::At(earlier) => Some(earlier),
+            AdminPlace::Own(_) => None,
+        });
+        if let Some(earlier) = before.into_iter().find(|earlier| met(earlier)) {
+            let why = match earlier == admin {
+                true => format!("{admin} is listed twice"),
+                false => format!("{admin} and {earlier} overlap"),
+            };
+            faults.push(fault(admin.to_string(), why));
+        } else if let Some((address, place)) = listens.iter().find(|(address, _)| met(address)) {
+            let why = match *address == admin {
+                true => format!("{admin} is an address of `{}` too", place.key),
+                false => format!("{admin} and {address} of `{}` overlap", place.key),
+            };
+            faults.push(fault(admin.to_string(), why));
+        }
     }
     faults
+}
+
+/// Whether the kernel chooses the port.
+fn is_any(endpoint: &Endpoint) -> bool {
+    endpoint.tcp().is_some_and(|address| address.port() == 0)
 }
 
 /// Whether one of two addresses is all interfaces, the other among them, at the same port. `[::]`

@@ -26,7 +26,7 @@ use super::table::{Setting, Table, find};
 use super::typed::{Typed, TypedSite, TypedTable, Written};
 use super::{
     access_files, certificates, client_certificates, contradictions, duplicates, include, moved,
-    secret_files, shortcuts, state,
+    runtime, secret_files, shortcuts, state,
 };
 
 /// The port on 127.0.0.1 that is listened on when no address is given.
@@ -76,6 +76,7 @@ pub fn resolve_in(
     settings.tls.acme.is_written = typed.values.iter().any(is_acme);
     shortcuts::server(typed, &mut settings);
     state::place(&mut settings.tls);
+    runtime::place(&mut settings);
     resolver.errors.extend(listeners::faults(&settings, &places, &origins));
     settings.given = origins.keys.iter().map(|(key, origin)| (*key, origin.lead(key))).collect();
     resolver.together(&settings, &origins, &places);

@@ -72,7 +72,7 @@ macro_rules! settings_of {
             },
             Setting {
                 key: "socket",
-                kind: Kind::Admin { set: |s, address| $last(s).server = Some(server(address)) },
+                kind: Kind::Endpoint { set: |s, address| $last(s).server = Some(server(address)) },
                 word: Some(Word { name: "none", set: |s| $last(s).server = None }),
                 default: Some("none"),
                 doc: "Socket of the server: `unix:` and a path, or an address",

@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Setting] = &[
             set: |s, text| s.running.admin_mode = mode(&text).unwrap_or_default(),
         },
         default: Some("0600"),
-        doc: "Mode of the Unix-domain socket of `admin`",
+        doc: "Mode of the Unix-domain sockets of `admin`",
         more: "Every user who may write to the socket controls the server: there is no other \
                guard.",
         source: "unix(7)",
@@ -43,7 +43,7 @@ pub(super) const ROWS: &[Setting] = &[
         },
         word: Some(Word { name: "own", set: |s| s.running.admin_group = None }),
         default: Some("own"),
-        doc: "Group of the Unix-domain socket of `admin`",
+        doc: "Group of the Unix-domain sockets of `admin`",
         more: "`own` is that of the server. With `admin-mode = \"0660\"` its members may control \
                the server.",
         source: "chown(2)",

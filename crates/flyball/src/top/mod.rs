@@ -16,6 +16,8 @@ use std::time::Duration;
 use flyball_sys::net::Endpoint;
 use ratatui::crossterm::event;
 
+use crate::cli::found;
+
 pub use draw::{draw, plain};
 pub use feed::{Feed, ask};
 pub use keys::{Screen, Sort};
@@ -27,8 +29,8 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// What `flyball top` is to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Top {
-    /// The server's `--admin`.
-    pub admin: Endpoint,
+    /// The server's `--admin`; `None` is that of the server that is found.
+    pub admin: Option<Endpoint>,
     /// Time between two looks.
     pub every: Duration,
     /// Whether one interval is enough.
@@ -43,14 +45,18 @@ pub struct Top {
 /// With a message for the user: there is no terminal, or, where only one look is asked for, no
 /// server.
 pub fn run(top: &Top, print: impl Fn(&str)) -> Result<(), String> {
+    let admin = match &top.admin {
+        Some(admin) => admin.clone(),
+        None => Endpoint::Unix(found()?),
+    };
     if top.once || top.json {
-        return run_plain(top, print);
+        return run_plain(top, &admin, print);
     }
     if !std::io::stdout().is_terminal() {
         return Err("standard output is no terminal; --once and --json need none".into());
     }
-    let feed = Feed::start(&top.admin, top.every);
-    let mut screen = Screen::new(&top.admin);
+    let feed = Feed::start(&admin, top.every);
+    let mut screen = Screen::new(&admin);
     let mut terminal = ratatui::try_init().map_err(|error| format!("the terminal: {error}"))?;
     let shown = show(&mut terminal, &feed, &mut screen);
     ratatui::restore();
@@ -82,8 +88,8 @@ fn show(
 }
 
 /// One interval, or line after line.
-fn run_plain(top: &Top, print: impl Fn(&str)) -> Result<(), String> {
-    let feed = Feed::start(&top.admin, top.every);
+fn run_plain(top: &Top, admin: &Endpoint, print: impl Fn(&str)) -> Result<(), String> {
+    let feed = Feed::start(admin, top.every);
     let mut before: Option<Look> = None;
     loop {
         let look = match feed.wait() {
@@ -102,7 +108,7 @@ fn run_plain(top: &Top, print: impl Fn(&str)) -> Result<(), String> {
                 told["certificates"] = look.list("certificates").into();
                 print(&format!("{told}\n"));
             } else {
-                print(&plain(&top.admin, &look, rates));
+                print(&plain(admin, &look, rates));
             }
             if top.once {
                 return Ok(());

@@ -67,6 +67,7 @@ mod observability {
     mod access_log;
     mod admin;
     mod hostile_admin_requests;
+    mod own_socket;
     mod request_traces;
     mod site_logs;
     mod site_times;

@@ -21,6 +21,8 @@ const ANSWER_MS_MAX: u64 = 1_000;
 /// A connection.
 pub(super) struct Visit {
     socket: Owned,
+    /// The number of the door that it has come by.
+    door: usize,
     conn: Conn,
     head: Head,
     out: Out<()>,
@@ -33,13 +35,13 @@ pub(super) struct Visit {
 
 impl Visit {
     /// One that was accepted, and does not block.
-    pub(super) fn new(socket: Owned) -> Visit {
+    pub(super) fn new(socket: Owned, door: usize) -> Visit {
         let (now, limits) = (now(), Limits::default());
         let input = vec![0; limits.head_bytes_max + 1];
         let conn = Conn::new(Arc::new(limits), &now);
         let (head, out) = (Head::default(), Out::new());
         let until_ms = now.ms() + REQUEST_MS_MAX;
-        Visit { socket, conn, head, out, input, start: 0, end: 0, until_ms }
+        Visit { socket, door, conn, head, out, input, start: 0, end: 0, until_ms }
     }
 
     pub(super) fn socket(&self) -> &Owned {
@@ -99,7 +101,8 @@ impl Visit {
         let at = *start;
         *start += conn.recv(&input[at..*end], head, out, now);
         if conn.wants().ask {
-            let asked = Asked { admin, peer: net::peer(&self.socket).ok() };
+            let peer = net::peer(&self.socket).ok();
+            let asked = Asked { admin, door: &admin.doors[self.door], peer };
             answer(&asked, &head.request(&input[at..]), conn, out, now);
         }
         if conn.wants().write {

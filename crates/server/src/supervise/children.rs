@@ -29,7 +29,7 @@ use flyball_sys::{clock, say, title};
 use super::generations::{Generation, TRIAL_MS};
 use super::stopping::LOG_MS_MAX;
 use super::{COMMANDS, KILL_AFTER_MS, Master, Ways};
-use crate::admin;
+use crate::admin::{self, Door};
 use crate::agent::Agent;
 use crate::listening::listen;
 use crate::sandbox::Part;
@@ -379,7 +379,10 @@ impl Master {
         match role {
             // It keeps the listening sockets, whose queues it shows, and no file of any site.
             Role::Admin => self.server.let_files_go()?,
-            Role::Worker { .. } => (self.server.admin, self.server.setup.appender) = (None, None),
+            Role::Worker { .. } => {
+                self.server.admin.forget();
+                self.server.setup.appender = None;
+            }
             Role::Log | Role::Spawner | Role::Agent => {}
         }
         let Setup { confinement, settings, sites, .. } = &self.server.setup;
@@ -393,12 +396,11 @@ impl Master {
         statuses: &[Status],
     ) -> io::Result<()> {
         let certificates = self.server.setup.tls.take().map(|tls| tls.told(statuses));
-        let Some(socket) = &self.server.admin else { return Ok(()) };
+        let settings = &self.server.setup.settings;
         admin::serve(&admin::Admin {
-            socket: Arc::clone(socket),
+            doors: self.server.admin.iter().map(|it| Door::new(it, settings)).collect(),
             shared: Arc::clone(&self.shared),
             commands,
-            hosts: admin::hosts(socket, &self.server.setup.settings),
             listens: self.server.listens(),
             listeners: self.server.listening.all(),
             started_ms: self.started_ms,

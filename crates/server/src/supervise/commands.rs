@@ -112,7 +112,7 @@ impl Master {
     /// Starts the admin process, or ends it so that it is started again; for good if there is no
     /// socket for it any more.
     pub(super) fn renew_admin(&mut self) -> io::Result<()> {
-        let wanted = self.server.admin.is_some();
+        let wanted = !self.server.admin.is_empty();
         let admin = self.children.iter_mut().find(|child| child.role == Role::Admin);
         match admin {
             Some(child) => {

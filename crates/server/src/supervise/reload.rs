@@ -7,13 +7,12 @@ use flyball_arch::registry;
 use flyball_arch::settings::Settings;
 use flyball_site::Earlier;
 use flyball_sys::error_log::Level;
-use flyball_sys::net::Endpoint;
 use flyball_sys::{clock, process, say};
 
 use super::Master;
 use super::generations::GENERATIONS_MAX;
 use crate::listening::remove_names;
-use crate::server::{Setup, bind_admin};
+use crate::server::Setup;
 use crate::tls::Tls;
 
 impl Master {
@@ -95,28 +94,18 @@ impl Master {
         next.keep_log_of(&self.server.setup);
         let listening = self.server.listening.rebound(&next.settings)?;
         let names = listening.names_beside(&self.server.listening);
-        let way = |settings: &Settings| {
-            let running = &settings.running;
-            (settings.admin.clone(), running.admin_mode, running.admin_group.clone())
-        };
-        let (then, now) = (way(&before), way(&next.settings));
-        // Where only its guard changes, a socket of the same name is made again.
-        if let (Some(Endpoint::Unix(path)), true) = (&then.0, then.0 == now.0 && then != now) {
-            self.server.remove_admin_name(path);
+        let admin = self.server.admin.rebound(&next.settings);
+        let mut admin = admin.inspect_err(|_| remove_names(&names))?;
+        let guarded = admin.guard(&next.settings);
+        if let Err(why) = guarded.and_then(|()| self.renew(next, listening, GENERATIONS_MAX)) {
+            remove_names(&names);
+            admin.remove_made_beside(&self.server.admin);
+            // What could be changed is changed back.
+            let _ = self.server.admin.guard(&before);
+            return Err(why);
         }
-        let admin = if then == now { Ok(None) } else { bind_admin(&next.settings) };
-        let renewed = admin.and_then(|admin| {
-            self.renew(next, listening, GENERATIONS_MAX)?;
-            Ok(admin)
-        });
-        let admin = renewed.inspect_err(|_| remove_names(&names))?;
-        if then != now {
-            if let (Some(Endpoint::Unix(path)), true) = (&then.0, then.0 != now.0) {
-                // It leads nowhere any more.
-                self.server.remove_admin_name(path);
-            }
-            self.server.use_admin(admin);
-        }
+        admin.remove_left();
+        self.server.admin = admin;
         self.changed.clear();
         self.due.admin_is_stale = true;
         Ok(())

@@ -5,7 +5,6 @@ use std::os::fd::AsFd;
 
 use flyball_arch::end::End;
 use flyball_sys::error_log::Level;
-use flyball_sys::net::Endpoint;
 use flyball_sys::process::{self, ask_to_reopen};
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::Signal;
@@ -60,10 +59,8 @@ impl Master {
             say!(Level::Error, "the access log takes no lines; those that are left are lost");
             process::kill(process);
         }
-        if let Some(Endpoint::Unix(path)) =
-            self.server.setup.settings.admin.as_ref().filter(|_| owns_names)
-        {
-            self.server.remove_admin_name(path);
+        if owns_names {
+            self.server.admin.remove_names();
         }
         self.remove_pid_file();
         Ok(ended)

@@ -15,6 +15,7 @@ use flyball_sys::{clock, inherit, net, notify, say};
 
 use super::generations::GENERATIONS_MAX;
 use super::{HANDOVER, Master};
+use crate::admin::AdminSocket;
 use crate::control::{self, Reply};
 use crate::handover::{self, GO, PREPARED, READY};
 
@@ -80,16 +81,20 @@ impl Master {
         let fail = |error: std::io::Error| format!("{}: {error}", program.display());
         let (way, theirs) = Channel::pair().map_err(fail)?;
         let listening: Vec<_> = self.server.listening.handed_over().collect();
-        let admin = self.server.admin.as_deref();
+        let admin = &self.server.admin;
         let kept = self.server.setup.tls.as_ref().map(|tls| tls.kept().in_memory());
         let kept = kept.transpose().map_err(fail)?;
         let roots = kept.as_ref().map(|kept| &kept.roots);
         let certificates = kept.as_ref().map(|kept| &kept.certificates);
-        let lent = handover::describe_lent(self.server.listening.lent(), self.server.admin_is_lent);
-        let admin_is = handover::admin_as_it_is(&self.server.setup.settings);
-        let admin_node = self.server.admin_node.filter(|_| !self.server.admin_is_lent);
-        let names = handover::describe_names(self.server.listening.names(), admin_node);
-        let told = handover::describe(theirs.as_fd(), admin, roots, listening.iter().cloned());
+        let is_lent = admin.iter().map(AdminSocket::is_lent);
+        let lent = handover::describe_lent(self.server.listening.lent(), is_lent);
+        let settings = &self.server.setup.settings;
+        let admin_is = handover::describe_admin(admin.iter().map(|it| it.is_now(settings)));
+        let nodes = admin.iter().map(|it| it.name().map(|(_, node)| node));
+        let names = handover::describe_names(self.server.listening.names(), nodes);
+        let admin: Vec<&OwnedFd> = admin.iter().map(|it| &*it.socket).collect();
+        let of_admin = admin.iter().copied();
+        let told = handover::describe(theirs.as_fd(), of_admin, roots, listening.iter().cloned());
         // Who supervises this master waits for its own children. Of any other it will not see the
         // end: when it stops the server, it kills that one at once.
         let forked = match self.notifier.is_heard() {
@@ -101,7 +106,7 @@ impl Master {
             Forked::Child => {
                 let sockets = listening.iter().flat_map(|(_, sockets)| sockets);
                 let mut keep: Vec<_> = sockets.map(|socket| socket.as_fd()).collect();
-                keep.extend(admin.map(AsFd::as_fd));
+                keep.extend(admin.iter().map(AsFd::as_fd));
                 keep.extend(roots.into_iter().chain(certificates).map(AsFd::as_fd));
                 keep.push(theirs.as_fd());
                 let own = process::own_id().to_string();
@@ -276,6 +281,7 @@ impl Master {
         self.is_ready = true;
         self.write_pid_file();
         if let Some(before) = self.server.before.take() {
+            self.server.admin.remove_left();
             // It may have given this one up, and kill it.
             let _ = before.send(READY, None);
             // Until it has named this process no other is heard. It closes its end then.

@@ -29,18 +29,12 @@ pub fn listen_unix(path: &Path, mode: u32, group: u32) -> io::Result<OwnedFd> {
 /// [`Place::of`] when a directory of it is a link of another user; else as bind(2) and lchown(2).
 pub fn bind_unix_at(path: &Path, mode: u32, group: u32) -> io::Result<OwnedFd> {
     let place = Place::of(path)?;
-    // By its name a directory that others may change could have become another meanwhile.
-    let directory = format!("/proc/self/fd/{}", place.directory().as_raw_fd());
-    let address = SocketAddrUnix::new(Path::new(&directory).join(place.name()))?;
+    let address = address_in(&place)?;
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     match bind_unix(&socket, &address, mode) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            let flags = flags | SocketFlags::NONBLOCK;
-            let probe =
-                rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-            // Only then does no process have a socket there.
-            if rustix::net::connect(&probe, &address) != Err(rustix::io::Errno::CONNREFUSED) {
+            if !is_left(&address)? {
                 return Err(error);
             }
             place.unlink()?;
@@ -51,6 +45,30 @@ pub fn bind_unix_at(path: &Path, mode: u32, group: u32) -> io::Result<OwnedFd> {
     // Of a link that has taken its place, this changes the link.
     place.change_group(group)?;
     Ok(socket)
+}
+
+/// The address of a socket in a directory that is open: by its name it could have become another
+/// meanwhile, where others may change it.
+fn address_in(place: &Place) -> io::Result<SocketAddrUnix> {
+    let directory = format!("/proc/self/fd/{}", place.directory().as_raw_fd());
+    Ok(SocketAddrUnix::new(Path::new(&directory).join(place.name()))?)
+}
+
+/// Whether no process has a socket any more that was bound there.
+fn is_left(address: &SocketAddrUnix) -> io::Result<bool> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let probe = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    Ok(rustix::net::connect(&probe, address) == Err(rustix::io::Errno::CONNREFUSED))
+}
+
+/// Removes the name of a Unix-domain socket that no process has any more. What is something else,
+/// or cannot be removed, stays.
+pub fn unlink_left_unix(path: &Path) {
+    let Ok(place) = Place::of(path) else { return };
+    let is_left = || is_left(&address_in(&place)?);
+    if place.is_socket() && is_left().unwrap_or(false) {
+        let _ = place.unlink();
+    }
 }
 
 /// Binds a socket whose name has this mode from the beginning: nothing is changed by the name,
@@ -98,7 +116,8 @@ pub fn unlink_unix(path: &Path, own: Node) {
 pub fn connect_unix(path: &Path, timeout: Duration) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    // For the call itself too, which waits for room in the queue.
     set_timeout(&socket, timeout)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }

@@ -21,7 +21,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, SystemTime};
 
-use flyball_testkit::{Client, Identity, skip, wait};
+use flyball_testkit::{ALONE, Client, Identity, skip, wait};
 use tempfile::TempDir;
 
 /// Its number on every architecture but MIPS and SPARC.
@@ -38,7 +38,7 @@ pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
 
 /// How long a client of a served site may take, unless the test sets it again. By default the
 /// server ends the connection of a client that a busy machine, or strace, stops for ten seconds.
-const PATIENT: [&str; 2] = ["timeout.head=5min", "rate.window=5min"];
+const PATIENT: [&str; 3] = [ALONE, "timeout.head=5min", "rate.window=5min"];
 
 /// Makes a configuration in this directory: a site whose certificate clients of the testkit trust.
 pub fn secure_config(directory: &TempDir, site: &Site) -> String {

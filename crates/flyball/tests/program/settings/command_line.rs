@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use flyball::cli::{Command, Document, Failure, USAGE_EXIT, parse};
 use flyball::settings::{Origin, PORT_TRIES, SETTINGS, SettingError, Typed, resolve};
-use flyball_arch::{AcceptLimit, AccessLog, Events, SandboxMode, Settings};
+use flyball_arch::{AcceptLimit, AccessLog, AdminPlace, Events, SandboxMode, Settings};
 use flyball_site::hosts::ADDRESSES;
 use flyball_sys::net::Endpoint;
 use tempfile::TempDir;
@@ -108,7 +108,7 @@ fn each_flag_sets_its_setting() {
     assert_eq!(settings.max_connections, Some(77));
     assert_eq!(
         settings.admin,
-        Some(Endpoint::Unix(std::env::current_dir().unwrap().join("a.sock")))
+        [AdminPlace::At(Endpoint::Unix(std::env::current_dir().unwrap().join("a.sock")))]
     );
     assert_eq!(settings.access_log, AccessLog::Stdout);
     let ports: Vec<u16> =

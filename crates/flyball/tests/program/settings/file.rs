@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use flyball::settings::{ERRORS_MAX, Origin, SettingError};
 use flyball::settings::{parse, read, resolve_in};
-use flyball_arch::{AcceptLimit, AccessLog, Events, SendMode, Settings};
+use flyball_arch::{AcceptLimit, AccessLog, AdminPlace, Events, SendMode, Settings};
 use flyball_site::Symlinks;
 use flyball_site::routes::{RedirectSettings, RouteSettings};
 use flyball_sys::net::Endpoint;
@@ -82,7 +82,7 @@ max = "1000"
     assert_eq!(settings.running.port_tries, 0);
     assert_eq!(settings.events, Events::EpollEdge);
     assert_eq!(settings.drain_ms, 60_000);
-    assert_eq!(settings.admin, Some(Endpoint::Unix(here("admin.sock"))));
+    assert_eq!(settings.admin, [AdminPlace::At(Endpoint::Unix(here("admin.sock")))]);
     assert_eq!(settings.access_log, AccessLog::File(here("access.log")));
     assert_eq!(settings.accept_limit, AcceptLimit::Infinite);
     assert_eq!(settings.congestion.as_deref(), Some("reno"));
@@ -234,7 +234,10 @@ fn an_error_in_a_list_shows_the_item() {
             "listen = []",
             ", or unix:PATH, perhaps with https:// before it, or a list of them, or auto, found an empty list",
         ),
-        ("admin = \"unix:\"", ", or unix:PATH, or off, found \"unix:\""),
+        (
+            "admin = \"unix:\"",
+            ", or unix:PATH, or auto, or a list of them, or off, found \"unix:\"",
+        ),
     ] {
         let key = line.split(' ').next().unwrap();
         assert_eq!(line_errors(line), [format!("flyball.toml:1: {key}: {expected}{rest}")]);
@@ -761,7 +764,7 @@ fn relative_paths_start_from_the_file() {
     let settings = resolve_in(&read(&path).unwrap(), &ARCHITECTURES, &environment).unwrap();
     assert_eq!(settings.sites[0].root, Some(directory.path().join("www")));
     assert_eq!(settings.access_log, AccessLog::File(directory.path().join("access.log")));
-    assert_eq!(settings.admin, Some(Endpoint::Unix(directory.path().join("a"))));
+    assert_eq!(settings.admin, [AdminPlace::At(Endpoint::Unix(directory.path().join("a")))]);
 }
 
 #[test]

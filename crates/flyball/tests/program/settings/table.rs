@@ -8,11 +8,11 @@ use flyball::settings::{
     resolve_in, settings_markdown,
 };
 use flyball_arch::{
-    AcceptLimit, AccessLog, AcmeSettings, Advice, ClientAddress, ClientSettings, CloseAfter,
-    CompletionOrder, Events, Experiment, HelperKind, Listen, LogFormat, LogLevel, LogSettings,
-    LoopHabits, ResidencyTest, RingSettings, RunningSettings, SandboxMode, SandboxSettings,
-    SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder, TicketKeys, TlsSettings,
-    Violation, WorkOrder,
+    AcceptLimit, AccessLog, AcmeSettings, AdminPlace, Advice, ClientAddress, ClientSettings,
+    CloseAfter, CompletionOrder, Events, Experiment, HelperKind, Listen, LogFormat, LogLevel,
+    LogSettings, LoopHabits, ResidencyTest, RingSettings, RunningSettings, SandboxMode,
+    SandboxSettings, SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder, TicketKeys,
+    TlsSettings, Violation, WorkOrder,
 };
 use flyball_http::{HeadStyle, Limits};
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
@@ -91,7 +91,7 @@ fn all_different() -> Settings {
         stages: StageSettings { partitions: Some(3), readers: 3, writers: 3 },
         ring: different_ring(),
         drain_ms: 3,
-        admin: Some(Endpoint::Unix("other".into())),
+        admin: vec![AdminPlace::At(Endpoint::Unix("other".into()))],
         access_log: AccessLog::Stdout,
         bandwidth: Some(3),
         log: different_log(),
