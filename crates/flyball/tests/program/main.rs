@@ -102,6 +102,7 @@ mod settings {
     mod honoured_by_architectures;
     mod hostile_files;
     mod include;
+    mod readme;
     mod listeners;
     mod secret_files;
     mod shown_elsewhere;
