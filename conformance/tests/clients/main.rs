@@ -5,6 +5,7 @@
 #[path = "../common_programs/mod.rs"]
 mod common_programs;
 
+mod admin_page;
 mod browser;
 mod lab_report;
 mod mirrors;

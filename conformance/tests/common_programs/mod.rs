@@ -5,6 +5,7 @@
 #![allow(dead_code, unused_imports, unused_macros)]
 
 pub mod chromium;
+pub mod devtools;
 pub mod exchange;
 pub mod served;
 
