@@ -3,13 +3,14 @@
 //! holds for all of them; each has files, and entries of the caches, of its own.
 
 use std::collections::HashSet;
-use std::fs;
 use std::io;
-use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
+
+use flyball_sys::subdirectories;
 
 use crate::hosts::{Hosts, is_name};
 use crate::settings::SiteSettings;
+use crate::spread::{HostRoots, Spread};
 use crate::tls_settings::{CertificateSource, TlsSettings};
 
 /// Most sites of one server that are directories: each holds a descriptor open.
@@ -20,29 +21,6 @@ const NAMES_TOLD_MAX: usize = 3;
 
 /// What stands in a root for the name of the host.
 const HOST: &str = "$host";
-
-/// Whether a site is one of many, or says what all of them have.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Spread {
-    /// It is a site by itself.
-    #[default]
-    One,
-    /// It stands for a site for each directory, and answers to no host itself.
-    Each(HostRoots),
-    /// It is one of those of the site of this number.
-    Of(usize),
-}
-
-/// A root that stands for many.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostRoots {
-    /// The directory whose directories are sites.
-    pub base: PathBuf,
-    /// What is served of each: a path beneath it, or nothing for all.
-    pub beneath: PathBuf,
-    /// Hosts that may be among them, as a site names its own.
-    pub hosts: Vec<String>,
-}
 
 /// The directories that are there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,17 +62,11 @@ impl HostRoots {
     pub fn list(&self) -> io::Result<Listed> {
         let mut listed = Listed::default();
         let hosts = Hosts::of([(0, &*self.hosts)].into_iter());
-        for entry in fs::read_dir(&self.base)? {
-            let entry = entry?;
-            let kind = entry.file_type()?;
-            if !kind.is_dir() && !kind.is_symlink() {
-                continue;
-            }
-            let name = entry.file_name();
+        for (name, inode) in subdirectories::names(&self.base)? {
             match name.to_str().filter(|name| is_name(name)) {
                 None => listed.others.push(name.to_string_lossy().into_owned()),
                 Some(host) if hosts.choose(host.as_bytes()).is_some() => {
-                    listed.hosts.push((host.to_owned(), entry.ino()));
+                    listed.hosts.push((host.to_owned(), inode));
                 }
                 // Another site may be for it.
                 Some(_) => {}
@@ -221,6 +193,7 @@ impl SiteSettings {
 mod tests {
     use super::*;
     use crate::tls_settings::CertificateFiles;
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     fn roots(root: &Path) -> HostRoots {

@@ -6,7 +6,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use flyball_sys::clients::Rate;
 
 use crate::routes::{Fault, PathRules};
-use crate::settings::SiteSettings;
 
 /// Most tables of one site: a request is compared with one after the other.
 const LIMITS_MAX: usize = 256;
@@ -50,19 +49,18 @@ pub fn rate(per_s: Option<u64>, burst: Option<u64>) -> Option<Rate> {
     per_s.map(|per_s| Rate::new(per_s as f64, burst.unwrap_or(per_s)))
 }
 
-/// The limits of a site, of which the first that a path fits counts.
-pub(crate) fn rules(site: &SiteSettings) -> PathRules<Limit> {
-    let limits = site.limits.iter();
-    PathRules::of_paths(limits.map(|limit| {
+/// The limits of a site, of which the first that a path fits counts. `host` is one of its names.
+pub(crate) fn rules(limits: &[LimitSettings], host: Option<&String>) -> PathRules<Limit> {
+    PathRules::of_paths(limits.iter().map(|limit| {
         let paths = (limit.path.as_deref(), limit.pattern.as_deref());
-        (paths, limit.of_site(site))
+        (paths, limit.of_host(host))
     }))
 }
 
 impl LimitSettings {
-    fn of_site(&self, site: &SiteSettings) -> Limit {
+    fn of_host(&self, host: Option<&String>) -> Limit {
         Limit {
-            number: self.number(site),
+            number: self.number(host),
             connections_per_address: self.connections_per_address,
             connections: self.connections,
             requests: rate(self.requests_per_address, self.requests_burst),
@@ -71,9 +69,9 @@ impl LimitSettings {
     }
 
     /// What is counted for the same paths of the same hosts goes on to be counted after a reload.
-    fn number(&self, site: &SiteSettings) -> u64 {
+    fn number(&self, host: Option<&String>) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (site.hosts.iter().min(), &self.path, &self.pattern).hash(&mut hasher);
+        (host, &self.path, &self.pattern).hash(&mut hasher);
         hasher.finish().max(1)
     }
 
@@ -119,26 +117,22 @@ pub fn faults(limits: &[LimitSettings]) -> Vec<Fault> {
 mod tests {
     use super::*;
 
-    fn site(host: &str, paths: &[&str]) -> SiteSettings {
+    fn limits(paths: &[&str]) -> Vec<LimitSettings> {
         let limit = |path: &&str| LimitSettings {
             path: (!path.starts_with('~')).then(|| path.to_string()),
             pattern: path.starts_with('~').then(|| path.to_string()),
             connections: Some(1),
             ..LimitSettings::default()
         };
-        SiteSettings {
-            hosts: vec![host.into()],
-            limits: paths.iter().map(limit).collect(),
-            ..SiteSettings::default()
-        }
+        paths.iter().map(limit).collect()
     }
 
     #[test]
     fn the_first_limit_that_a_path_fits_counts_however_it_is_written() {
-        let site = site("a.test", &["/d/small", r"~\.iso$", "/d", "~^/[0-9]"]);
-        let rules = rules(&site);
+        let limits = limits(&["/d/small", r"~\.iso$", "/d", "~^/[0-9]"]);
+        let rules = rules(&limits, None);
         let number = |url: &str| rules.of(url.as_bytes()).map(|limit| limit.number);
-        let of = |at: usize| Some(site.limits[at].number(&site));
+        let of = |at: usize| Some(limits[at].number(None));
         for (url, at) in [
             ("/d/small/x.iso", Some(0)),
             ("/x.iso", Some(1)),
@@ -155,9 +149,9 @@ mod tests {
 
     #[test]
     fn a_limit_keeps_its_number_while_its_paths_and_hosts_are_the_same() {
-        let numbers = |host, paths: &[&str]| {
-            let site = site(host, paths);
-            site.limits.iter().map(|limit| limit.number(&site)).collect::<Vec<_>>()
+        let numbers = |host: &str, paths: &[&str]| {
+            let host = Some(host.to_owned());
+            limits(paths).iter().map(|limit| limit.number(host.as_ref())).collect::<Vec<_>>()
         };
         let first = numbers("a.test", &["/a", "/b"]);
         assert_ne!(first[0], first[1]);

@@ -9,11 +9,11 @@ use crate::access::{AccessSettings, Admission};
 use crate::backend_paths::{beneath, dotted, named};
 use crate::backend_settings::{CgiSettings, ResponderSettings};
 use crate::compress::CompressSettings;
-use crate::host_roots::Spread;
 use crate::limits::LimitSettings;
 use crate::modules::{ModuleSettings, Takes};
 use crate::routes::{Asked, RouteSettings};
 use crate::secrets::Secret;
+use crate::spread::Spread;
 use crate::tls_settings::TlsSettings;
 
 /// One site: which hosts it answers to and where its files are.

@@ -56,6 +56,7 @@ pub mod secret_file;
 pub mod shared;
 pub mod shared_file;
 pub mod signal;
+pub mod subdirectories;
 pub mod timer;
 pub mod title;
 pub mod uring;

@@ -126,7 +126,7 @@ impl Allowance {
     }
 
     /// All that was asked for has left.
-    pub(super) fn answers_left(&mut self, limits: &ClientLimits) {
+    fn answers_left(&mut self, limits: &ClientLimits) {
         let Some(of_paths) = &mut self.of_paths else { return };
         let seats = of_paths.places.drain(..).flat_map(|place| place.seats);
         seats.for_each(|seat| limits.get_up(seat));

@@ -324,8 +324,8 @@ pub(super) fn speak_tls(settings: &Settings, hosts: &Hosts, site: usize) -> bool
     })
 }
 
-/// Hosts of listeners that no site answers to, if there is none for directories, or by TLS none with a certificate; the sites are
-/// known.
+/// Hosts of listeners that no site answers to, if none is for directories, or by TLS none with a
+/// certificate; the sites are known.
 pub(super) fn faults_of_hosts(settings: &Settings, places: &[Place]) -> Vec<SettingError> {
     let hosts = hosts(&settings.sites, settings);
     let mut faults = Vec::new();

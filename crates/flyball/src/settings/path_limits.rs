@@ -58,7 +58,7 @@ const LIMIT: &[Setting<SiteSettings>] = &[
         },
         word: Some(Word { name: "off", set: |s| limit(s).connections_per_address = None }),
         default: Some("off"),
-        doc: "Most connections of one client address that are answered there at a time",
+        doc: "Most connections of one client that are answered there at a time, in all",
         more: "A further request is answered with 429 and `Retry-After`. A connection counts from \
                a request until all its answers have been sent, over TLS as in the clear. The \
                client is that of the request, which a trusted proxy may report.",
@@ -74,9 +74,10 @@ const LIMIT: &[Setting<SiteSettings>] = &[
         },
         word: Some(Word { name: "off", set: |s| limit(s).connections = None }),
         default: Some("off"),
-        doc: "Most connections that are answered there at a time, of all clients together",
-        more: "A further request is answered with 503 and `Retry-After`. At most 64 processes \
-               count: with more of `mp.processes`, further connections are let through.",
+        doc: "Most connections that are answered there at a time, in all",
+        more: "Of all clients together. A further request is answered with 503 and `Retry-After`. \
+               At most 64 processes count: with more of `mp.processes`, further connections are \
+               let through.",
         source: "RFC 9110 section 15.6.4",
         ..Setting::ROW
     },
@@ -89,7 +90,7 @@ const LIMIT: &[Setting<SiteSettings>] = &[
         },
         word: Some(Word { name: "off", set: |s| limit(s).requests_per_address = None }),
         default: Some("off"),
-        doc: "Most requests of one client address in a second",
+        doc: "Most requests of one client address in a second, in all",
         more: "As `limit.requests-per-address`.",
         source: "RFC 6585 section 4",
         ..Setting::ROW
@@ -103,7 +104,7 @@ const LIMIT: &[Setting<SiteSettings>] = &[
         },
         word: Some(Word { name: "auto", set: |s| limit(s).requests_burst = None }),
         default: Some("auto"),
-        doc: "Most requests of one client address at once",
+        doc: "Most requests of one client address at once, in all",
         more: "`auto` is as many as `requests-per-address` allows in a second.",
         source: "ITU-T I.371 annex A",
         ..Setting::ROW
@@ -118,10 +119,10 @@ const LIMIT: &[Setting<SiteSettings>] = &[
         word: Some(Word { name: "off", set: |s| limit(s).bandwidth = None }),
         default: Some("off"),
         doc: "Most bytes that a connection is sent in a second",
-        more: "From the first such answer until the next answer that this table is not for. It is \
-               the smaller one of this and `limit.bandwidth`. The kernel paces the segments of the \
-               connection. A client's total is this times its connections: \
-               `connections-per-address` bounds those.",
+        more: "It holds per connection, from the first such answer until the next answer that this \
+               table is not for. It is the smaller one of this and `limit.bandwidth`. The kernel \
+               paces the segments of the connection. A client's total is this times its \
+               connections: `connections-per-address` bounds those.",
         source: "SO_MAX_PACING_RATE in socket(7)",
         ..Setting::ROW
     },

@@ -352,8 +352,8 @@ impl Resolver<'_> {
         listeners::hosts(&typed.iter().map(site).collect::<Vec<_>>(), settings)
     }
 
-    /// A root with `$host` in it stands for many. What follows from the hosts of a site follows from
-    /// those that are there, or where there are none yet, from the name of one.
+    /// A root with `$host` in it stands for many. What the hosts of a site decide is decided by
+    /// those that are there, or where there are none yet, by the name of one.
     fn spread(&mut self, site: &mut SiteSettings, table: &Origin, origins: &Origins) {
         let Some(root) = site.root.clone() else { return };
         let origin = origins.get("root").unwrap_or(table);

@@ -1,14 +1,12 @@
-//! Directories of hosts that come and go: what is served of them is what was there when a generation
-//! began, so that others are served by another.
+//! Directories of hosts that come and go: what is served of them is what was there when a
+//! generation began, so that others are served by another.
 
 use std::collections::HashMap;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use flyball_arch::settings::Settings;
 use flyball_site::{HostRoots, Spread, host_roots};
-use flyball_sys::clock;
+use flyball_sys::{clock, subdirectories};
 
 use super::Master;
 
@@ -23,7 +21,7 @@ pub(super) struct HostWatch(HashMap<PathBuf, Seen>);
 #[derive(Debug)]
 struct Seen {
     /// What it is, and when it was changed; nothing where it may change again at that time.
-    stamp: Option<[i64; 3]>,
+    stamp: Option<(u64, i64, i64)>,
     /// The hosts, each with its inode.
     hosts: Vec<(String, u64)>,
 }
@@ -40,8 +38,7 @@ enum Look {
 
 impl HostWatch {
     fn look(&mut self, roots: &HostRoots) -> Look {
-        let Ok(about) = fs::metadata(&roots.base) else { return Look::Same };
-        let stamp = [about.ino().cast_signed(), about.ctime(), about.ctime_nsec()];
+        let Ok(stamp) = subdirectories::stamp(&roots.base) else { return Look::Same };
         let before = self.0.get(&roots.base);
         if before.is_some_and(|seen| seen.stamp == Some(stamp)) {
             return Look::Same;
@@ -53,7 +50,7 @@ impl HostWatch {
             Some(_) => Look::Other,
         };
         let now_s = i64::try_from(clock::unix_ms() / 1_000).unwrap_or(i64::MAX);
-        let is_young = now_s.saturating_sub(about.ctime()) < YOUNG_S;
+        let is_young = now_s.saturating_sub(stamp.1) < YOUNG_S;
         let seen = Seen { stamp: (!is_young).then_some(stamp), hosts: listed.hosts };
         self.0.insert(roots.base.clone(), seen);
         look

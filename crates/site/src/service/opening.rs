@@ -15,7 +15,6 @@ use super::{Challenges, Host, Site, Sites, Transports, error_files, roots_of};
 use crate::access::{Access, Tries, Users};
 use crate::backend::Gates;
 use crate::compress::{CodingPolicy, Load};
-use crate::host_roots::Spread;
 use crate::hosts::Hosts;
 use crate::limits;
 use crate::mime::Types;
@@ -23,6 +22,7 @@ use crate::modules::Modules;
 use crate::routes::{ErrorPages, SiteRoutes, or_before, told};
 use crate::secrets::{Secret, Secrets};
 use crate::settings::SiteSettings;
+use crate::spread::Spread;
 
 impl Sites {
     /// Opens the roots of every site and reads its error pages, by the rights of the user that
@@ -133,7 +133,7 @@ impl Opening<'_> {
             index: site.index.clone().into(),
             types: Arc::new(Types::new(&site.types, &site.charset)),
             access: Access::new(&site.access, users, tries)?.map(Arc::new),
-            limits: limits::rules(site),
+            limits: limits::rules(&site.limits, site.hosts.iter().min()),
             gates,
             modules: Arc::new(Modules::open(&site.modules, first)?),
             policy: Arc::new(CodingPolicy::new(&site.compress)),

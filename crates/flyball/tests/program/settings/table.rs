@@ -407,6 +407,9 @@ fn each_key_of_a_table_fills_the_table_that_was_begun() {
     let field = Raw::Map(vec![("X".into(), text("1"))]);
     let other = |table: &str, key: &str| match (table, key) {
         ("access", "allow" | "deny") => text("::1"),
+        ("limit", "bandwidth") => text("3MiB"),
+        ("limit", "path" | "match") => text("/other"),
+        ("limit", _) => text("3"),
         ("module", "options") => field.clone(),
         ("module", "exact" | "blocking") => text("true"),
         ("module", "load") => text("first-use"),
