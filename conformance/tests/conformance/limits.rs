@@ -10,6 +10,9 @@ use crate::requests::get;
 /// Bytes that the kernel holds for a client that does not read, far fewer than the large file has.
 const NARROW: usize = 16 * 1024;
 
+/// Times that a client asks in vain while others take their time.
+const TRIES: u32 = 20;
+
 /// The pace that is measured, in bytes per second: the large file takes more than half of one.
 const PACE: u64 = 16 * 1024 * 1024;
 
@@ -96,6 +99,42 @@ pub(crate) fn so_many_connections_of_all_clients_are_answered_at_a_path(mount: &
     reads_all(&mut second);
     loads_when_there_is_room(&server);
     drop(first);
+}
+
+/// A file that the kernel would take as a whole, as far as it has its way: it has room for 4 MB.
+const MIDDLE_BYTES: usize = 2_000_000;
+
+pub(crate) fn a_place_is_kept_while_the_kernel_could_hold_the_answer(mount: &Mount) {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(root.path().join("middle.bin"), vec![b'm'; MIDDLE_BYTES])
+        .expect("it is written");
+    // A pace of which a second is far less than the file, and none.
+    for pace in ["bandwidth = 200000\n", ""] {
+        let limit = format!("[[site.limit]]\npath = \"/\"\nconnections-per-address = 2\n{pace}");
+        let sites = format!("[[site]]\nroot = {:?}\n{limit}", root.path());
+        let server = mount.start_with_sites("", &sites);
+        let loads = || {
+            let mut client = server.connect_narrow(NARROW);
+            client.send(get("/middle.bin"));
+            assert_eq!(client.response_head().status(), 200);
+            client
+        };
+        let (mut first, _second) = (loads(), loads());
+        // They get what a pace lets through at once, and wait then for clients that do not read.
+        let mut third = server.connect();
+        for _ in 0..TRIES {
+            let refused = third.ask(get("/middle.bin"));
+            assert_eq!(refused.line, "HTTP/1.1 429 Too Many Requests", "{pace}");
+        }
+        if pace.is_empty() {
+            assert_eq!(first.take(MIDDLE_BYTES), vec![b'm'; MIDDLE_BYTES]);
+            let again = wait::until(wait::DEADLINE, || {
+                let answer = third.ask(get("/middle.bin"));
+                (answer.status() == 200).then_some(answer.body.len())
+            });
+            assert_eq!(again, Some(MIDDLE_BYTES));
+        }
+    }
 }
 
 pub(crate) fn a_client_asks_so_often_for_a_path(mount: &Mount) {

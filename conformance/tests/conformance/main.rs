@@ -145,6 +145,7 @@ for_each_architecture! {
         limits: [
             so_many_connections_of_a_client_are_answered_at_a_path,
             so_many_connections_of_all_clients_are_answered_at_a_path,
+            a_place_is_kept_while_the_kernel_could_hold_the_answer,
             a_client_asks_so_often_for_a_path,
             a_connection_has_the_pace_of_the_path_that_it_asks_for,
         ],

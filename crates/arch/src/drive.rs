@@ -291,10 +291,14 @@ fn at_once<P: Port>(
                 let _ = net::acknowledge(port.socket());
                 connection.acknowledged();
             }
-            // One of another kind than TCP has no pace.
+            // One of another kind than TCP has no pace, and holds what it holds.
             SocketNeed::Pace(bytes_per_s) => {
                 let _ = net::set_pacing(port.socket(), bytes_per_s);
                 connection.paced(bytes_per_s);
+            }
+            SocketNeed::Unsent(bytes) => {
+                let _ = net::set_unsent(port.socket(), bytes);
+                connection.bounded(bytes);
             }
         }
         debug_assert!(has_ended(connection, |needs| needs.socket == Some(need)));

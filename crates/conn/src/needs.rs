@@ -5,7 +5,8 @@
 //! | `again` | `Connection::go_on`; where it has just gone on, in another turn |
 //! | `over` | `Connection::end` |
 //! | `socket` | `Connection::shut`, when the write side of the socket is shut down; |
-//! |          | `Connection::acknowledged`; `Connection::paced` |
+//! |          | `Connection::acknowledged`; `Connection::paced`; |
+//! |          | `Connection::bounded` |
 //! | `link` | `Connection::linked` with a link that is opened; `Connection::link_shut`; |
 //! |        | `Connection::link_left` |
 //! | `asks` | `Connection::take_plan`; what is done comes back by `Connection::done` |
@@ -63,6 +64,8 @@ pub enum SocketNeed {
     Acknowledge,
     /// So many bytes are to be sent in a second at most, from now on; `u64::MAX` is no limit.
     Pace(u64),
+    /// It takes no more bytes while so many wait in it to be sent; 0 is no limit.
+    Unsent(u32),
 }
 
 /// What a connection wants to be done with its link.

@@ -110,6 +110,8 @@ pub struct Ring {
     spare_outgoing: Vec<Box<Outgoing>>,
     /// The paces that sockets were given, where the kernel reads them.
     paces: Vec<&'static u64>,
+    /// The same, of bytes that may wait to be sent.
+    unsent: Vec<&'static i32>,
 }
 
 impl Ring {
@@ -187,6 +189,7 @@ impl Ring {
             spare_pieces: Vec::new(),
             spare_outgoing: Vec::new(),
             paces: Vec::new(),
+            unsent: Vec::new(),
         })
     }
 

@@ -218,6 +218,11 @@ pub(crate) mod net {
         set.map_or_else(|| flyball_sys::net::set_pacing(socket, bytes_per_s), Ok)
     }
 
+    pub(crate) fn set_unsent(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+        let set = on_line(&socket, |world, _| world.called());
+        set.map_or_else(|| flyball_sys::net::set_unsent(socket, bytes), Ok)
+    }
+
     pub(crate) fn set_nonblocking(socket: impl AsFd, on: bool) -> io::Result<()> {
         let set = on_line(&socket, |world, at| world.lines[at].blocks = !on);
         set.map_or_else(|| flyball_sys::net::set_nonblocking(socket, on), Ok)

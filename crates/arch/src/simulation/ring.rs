@@ -390,6 +390,10 @@ impl Ring {
         drop(super::kernel::net::set_pacing(&*socket.near, bytes_per_s));
     }
 
+    pub(crate) fn set_unsent(&mut self, socket: &Socket, bytes: u32) {
+        drop(super::kernel::net::set_unsent(&*socket.near, bytes));
+    }
+
     pub(crate) fn stop(&mut self, token: u64) {
         self.stop_receiving(token);
         self.stop_waiting_for_room(token);

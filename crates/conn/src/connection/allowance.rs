@@ -4,6 +4,7 @@
 use flyball_http::{CloseReason, Now, Refusal, Remote, Request, Status};
 use flyball_observe::counters::{Counter, Tally};
 use flyball_site::{Limit, Lookup, Service};
+use flyball_sys::net;
 
 use super::{Connection, lent};
 use crate::clients::{ClientLimits, Seat};
@@ -12,6 +13,10 @@ use crate::needs::SocketNeed;
 
 /// The bytes in a second of a socket that goes as fast as it can.
 const UNPACED: u64 = u64::MAX;
+
+/// How many bytes may wait to be sent in a socket without a pace whose connection has a place at a
+/// path, in bytes: enough for any speed that a place is worth counting at.
+const UNSENT_UNPACED: u32 = 128 * 1024;
 
 /// When to ask again where connections have to end first, in seconds.
 const BUSY_S: u64 = 1;
@@ -33,6 +38,28 @@ struct OfPaths {
     paced: u64,
     /// The same as it shall be.
     pace: u64,
+    /// The most bytes that wait in its socket to be sent; 0 is no bound.
+    bounded: u32,
+    /// The same as it shall be.
+    bound: u32,
+}
+
+impl OfPaths {
+    /// What a connection has at a server that paces all of them like this.
+    fn new(of_server: u64) -> OfPaths {
+        let bound = bound(of_server, false);
+        OfPaths { places: Vec::new(), paced: of_server, pace: of_server, bounded: bound, bound }
+    }
+}
+
+/// The bytes that may wait to be sent at this pace: an answer has left when its socket has taken
+/// all of it, and where that matters to others it is not to be long before its client has it.
+fn bound(pace: u64, has_place: bool) -> u32 {
+    match pace {
+        UNPACED if has_place => UNSENT_UNPACED,
+        UNPACED => 0,
+        _ => net::unsent_at(pace),
+    }
 }
 
 /// A place among the connections of a path.
@@ -106,9 +133,9 @@ impl Allowance {
     ) -> Result<(), Exceeds> {
         let limits = &account.clients;
         let of_server = limits.of_server.bandwidth.unwrap_or(UNPACED);
-        let new = || Box::new(OfPaths { places: Vec::new(), paced: of_server, pace: of_server });
-        let of_paths = self.of_paths.get_or_insert_with(new);
+        let of_paths = self.of_paths.get_or_insert_with(|| Box::new(OfPaths::new(of_server)));
         of_paths.pace = of_server;
+        of_paths.bound = bound(of_server, !of_paths.places.is_empty());
         let Some(limit) = limit else { return Ok(()) };
         limits.ask(limit, client, now.ms()).map_err(Exceeds::Rate)?;
         if !of_paths.places.iter().any(|place| place.number == limit.number) {
@@ -116,13 +143,17 @@ impl Allowance {
             of_paths.places.extend(place.is_counted().then_some(place));
         }
         of_paths.pace = limit.bandwidth.map_or(of_server, |most| most.min(of_server));
+        of_paths.bound = bound(of_paths.pace, !of_paths.places.is_empty());
         Ok(())
     }
 
     /// What is to be done with the socket before it sends.
     pub(super) fn need(&self) -> Option<SocketNeed> {
         let of_paths = self.of_paths.as_deref()?;
-        (of_paths.pace != of_paths.paced).then_some(SocketNeed::Pace(of_paths.pace))
+        if of_paths.pace != of_paths.paced {
+            return Some(SocketNeed::Pace(of_paths.pace));
+        }
+        (of_paths.bound != of_paths.bounded).then_some(SocketNeed::Unsent(of_paths.bound))
     }
 
     /// All that was asked for has left.
@@ -188,6 +219,13 @@ impl Connection {
     pub fn paced(&mut self, bytes_per_s: u64) {
         if let Some(of_paths) = &mut self.allowance.of_paths {
             of_paths.paced = bytes_per_s;
+        }
+    }
+
+    /// So many bytes wait in its socket to be sent from now on, or it is one that cannot be told.
+    pub fn bounded(&mut self, bytes: u32) {
+        if let Some(of_paths) = &mut self.allowance.of_paths {
+            of_paths.bounded = bytes;
         }
     }
 }

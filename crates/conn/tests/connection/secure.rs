@@ -134,6 +134,7 @@ impl Pair {
                     SocketNeed::Shut => connection.shut(cx),
                     SocketNeed::Acknowledge => connection.acknowledged(),
                     SocketNeed::Pace(bytes_per_s) => connection.paced(bytes_per_s),
+                    SocketNeed::Unsent(bytes) => connection.bounded(bytes),
                 }
                 self.acknowledged += usize::from(need == SocketNeed::Acknowledge);
                 assert_ne!(needs(connection).socket, Some(need));

@@ -1,9 +1,13 @@
 //! What a connection wants, and that each wish ends with its call.
 
 use std::fs;
+use std::sync::Arc;
 
-use flyball_conn::Needs;
+use flyball_conn::{ClientLimits, Connection, Context, Needs, SocketNeed};
 use flyball_http::CloseReason;
+use flyball_site::{CacheSettings, LimitSettings, Service, SiteSettings, Sites};
+use flyball_sys::clients::Holders;
+use flyball_sys::sandbox::Rights;
 
 use crate::site::{LAST, REQUEST, accepted, give, needs, perform, send, site};
 
@@ -93,4 +97,56 @@ fn a_connection_that_rests_gives_its_buffers_back_and_goes_on_with_others() {
         connection.go_on(&mut Needs::default(), &mut cx);
         assert!(needs(connection).reads_only());
     }
+}
+
+/// What a connection wants of its socket before it sends the answer for this path.
+fn asks(connection: &mut Connection, path: &str, cx: &mut Context) -> Vec<SocketNeed> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+    give(connection, request.as_bytes(), cx);
+    connection.go_on(&mut Needs::default(), cx);
+    perform(connection, cx);
+    connection.go_on(&mut Needs::default(), cx);
+    let mut wanted = Vec::new();
+    while let Some(need) = needs(connection).socket {
+        wanted.push(need);
+        match need {
+            SocketNeed::Pace(bytes_per_s) => connection.paced(bytes_per_s),
+            SocketNeed::Unsent(bytes) => connection.bounded(bytes),
+            SocketNeed::Shut | SocketNeed::Acknowledge => panic!("{need:?} is not wanted"),
+        }
+    }
+    assert!(send(connection, cx) > 0);
+    wanted
+}
+
+#[test]
+fn a_socket_holds_little_where_connections_are_counted_or_paced_and_what_it_can_elsewhere() {
+    let (root, mut cx) = site();
+    let limits = vec![
+        LimitSettings {
+            path: Some("/small.txt".to_owned()),
+            connections: Some(1),
+            ..LimitSettings::default()
+        },
+        LimitSettings {
+            path: Some("/paced".to_owned()),
+            bandwidth: Some(1_000_000),
+            ..LimitSettings::default()
+        },
+    ];
+    let root = Some(root.path().into());
+    let site = SiteSettings { root, limits, ..SiteSettings::default() };
+    let sites = Arc::new(Sites::open(&[site], &Rights::OWN).unwrap());
+    cx.service = Service::new(sites, CacheSettings::default());
+    let connections = Some(Arc::new(Holders::new(1).unwrap()));
+    cx.account.clients = Arc::new(ClientLimits { connections, ..ClientLimits::default() });
+    let mut connection = accepted(&mut cx);
+    let mut asks = |path| asks(&mut connection, path, &mut cx);
+    assert_eq!(asks("/free"), []);
+    assert_eq!(asks("/small.txt"), [SocketNeed::Unsent(128 * 1024)]);
+    assert_eq!(asks("/small.txt"), [], "it is as it was");
+    let paced = [SocketNeed::Pace(1_000_000), SocketNeed::Unsent(1_000_000)];
+    assert_eq!(asks("/paced"), paced);
+    assert_eq!(asks("/free"), [SocketNeed::Pace(u64::MAX), SocketNeed::Unsent(0)]);
+    assert_eq!(asks("/free"), []);
 }

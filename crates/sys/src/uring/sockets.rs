@@ -233,14 +233,18 @@ impl Ring {
             // It fails only when the connection has gone.
             return drop(net::set_pacing(plain, bytes_per_s));
         }
-        let known = self.paces.iter().find(|pace| ***pace == bytes_per_s).copied();
-        let pace = known.unwrap_or_else(|| {
-            // There are as many as the configuration names, for as long as the process lives.
-            let pace: &'static u64 = Box::leak(Box::new(bytes_per_s));
-            self.paces.push(pace);
-            pace
-        });
+        let pace = kept(&mut self.paces, bytes_per_s);
         self.set_option(socket, (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE), pace);
+    }
+
+    /// Bounds the bytes that wait in the socket to be sent: [`net::set_unsent`].
+    pub fn set_unsent(&mut self, socket: &Socket, bytes: u32) {
+        if let Some(plain) = socket.plain() {
+            // It fails only when the connection has gone.
+            return drop(net::set_unsent(plain, bytes));
+        }
+        let unsent = kept(&mut self.unsent, i32::try_from(bytes).unwrap_or(i32::MAX));
+        self.set_option(socket, (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT), unsent);
     }
 
     /// Makes what is under way for this token complete, and leaves the connection as it is.
@@ -320,6 +324,17 @@ impl Ring {
     pub fn close(&mut self, socket: Socket) {
         self.start_unheld(close_entry(&socket), Kind::Quiet, 0);
     }
+}
+
+/// The value where the kernel reads it. There are as many as the configuration names, for as long
+/// as the process lives.
+fn kept<T: Copy + PartialEq>(values: &mut Vec<&'static T>, value: T) -> &'static T {
+    let known = values.iter().find(|known| ***known == value).copied();
+    known.unwrap_or_else(|| {
+        let new: &'static T = Box::leak(Box::new(value));
+        values.push(new);
+        new
+    })
 }
 
 /// True when no provided buffer was left for a receive.

@@ -558,6 +558,10 @@ impl Operations {
                 self.ring.set_pacing(&slot.socket, bytes_per_s);
                 slot.connection.paced(bytes_per_s);
             }
+            SocketNeed::Unsent(bytes) => {
+                self.ring.set_unsent(&slot.socket, bytes);
+                slot.connection.bounded(bytes);
+            }
         }
     }
 
