@@ -94,8 +94,8 @@ fn numbers(status: &Value, part: &str) -> BTreeMap<String, u64> {
     part.into_iter().flatten().filter_map(number).collect()
 }
 
-/// What they are together: a server of an earlier version told huge numbers at times, and one of them
-/// must not end a search.
+/// What they are together: a server of an earlier version told huge numbers at times, and one of
+/// them must not end a search.
 fn sum(numbers: &BTreeMap<String, u64>) -> u64 {
     numbers.values().fold(0, |all, number| all.saturating_add(*number))
 }
