@@ -29,6 +29,10 @@ const LOOK_MS_MAX: u64 = 60_000;
 /// Batches of one worker that are taken before the others have their turn.
 const BATCHES_PER_TURN: usize = 64;
 
+/// Least room that an access log has for its lines of a batch, in bytes; few logs have more, that
+/// of a whole batch between them.
+const LINES_BYTES_MIN: usize = 4 * 1024;
+
 /// Tokens of what the process waits for; those of the channels of one kind of log are told by its
 /// place in the list.
 const SIGNALS: u64 = u64::MAX;
@@ -68,6 +72,14 @@ struct Log {
     bytes_max: Option<u64>,
     ms_max: Option<u64>,
     keep: usize,
+}
+
+/// The logs of one kind while the process runs.
+struct Desk<'a> {
+    which: Which,
+    runs: Vec<Run<'a>>,
+    /// Those that have lines of the batch that is sorted.
+    touched: Vec<usize>,
 }
 
 /// Signals, for all logs of the process.
@@ -183,36 +195,34 @@ impl Appender {
         let told = Told { signals: Signals::block()?, reopens: Cell::new(0) };
         let mut mechanism = readiness::open("epoll")?;
         mechanism.add(told.signals.as_fd(), SIGNALS, Interest::READ)?;
-        let mut kinds = Vec::new();
+        let mut desks = Vec::new();
         for (at, (kind, way)) in self.kinds.iter().zip(ways).enumerate() {
             let inbox = Inbox::open(way, (at as u64) << CHANNELS_BITS, &mut *mechanism)?;
             let runs: Vec<Run<'_>> = kind.logs.iter().map(|log| Run::new(log, &told)).collect();
-            kinds.push((inbox, kind.which, runs));
+            let touched = Vec::with_capacity(runs.len());
+            desks.push((inbox, Desk { which: kind.which, runs, touched }));
         }
         let (process, worker) = (process::own_id(), None);
         blocks.set_owner(block, Owner { generation: 0, worker, process });
         let (mut events, mut batch) = (Vec::new(), vec![0; BATCH_BYTES_MAX]);
         let mut tally = Tally::default();
-        while !kinds.iter().all(|(inbox, ..)| inbox.is_over()) {
-            let runs = kinds.iter().flat_map(|(.., runs)| runs);
+        while !desks.iter().all(|(inbox, _)| inbox.is_over()) {
+            let runs = desks.iter().flat_map(|(_, desk)| &desk.runs);
             let waits = runs.map(Run::wait_ms).filter(|ms| *ms >= 0);
             mechanism.wait(&mut events, waits.min().unwrap_or(-1))?;
-            for run in kinds.iter_mut().flat_map(|(.., runs)| runs) {
+            for run in desks.iter_mut().flat_map(|(_, desk)| &mut desk.runs) {
                 run.obey();
                 run.put_aside_when_due(0);
             }
             for event in &events {
-                let kind = kinds.iter_mut().find(|(inbox, ..)| inbox.has(event.token));
-                let Some((inbox, which, runs)) = kind else { continue };
-                runs.iter_mut().for_each(|run| {
+                let found = desks.iter_mut().find(|(inbox, _)| inbox.has(event.token));
+                let Some((inbox, desk)) = found else { continue };
+                for run in &mut desk.runs {
                     run.obey();
-                });
+                }
                 inbox.heed(event.token, &mut *mechanism, BATCHES_PER_TURN, |channel| {
                     let len = channel.receive_now(&mut batch)?;
-                    match (*which, &mut runs[..]) {
-                        (Which::Slow, [run]) => run.append(&batch[..len], &mut tally),
-                        _ => append_tagged(runs, &batch[..len], &mut tally),
-                    }
+                    desk.append(&batch[..len], &mut tally);
                     Ok(len == 0)
                 });
                 blocks.publish(block, Writers::One, &mut tally);
@@ -222,25 +232,43 @@ impl Appender {
     }
 }
 
-/// Appends to each log its lines of a batch, in their order. What has no tag, or that of no log,
-/// is lost.
-fn append_tagged(runs: &mut [Run<'_>], batch: &[u8], tally: &mut Tally) {
-    let mut touched = Vec::new();
-    for line in batch.split_inclusive(|byte| *byte == b'\n') {
-        let known = Tag::split(line).filter(|(number, _)| *number < runs.len());
-        let Some((number, line)) = known else {
-            tally.add(Counter::AccessLogLost, 1);
-            continue;
-        };
-        let lines = &mut runs[number].lines;
-        if lines.is_empty() {
-            touched.push(number);
+impl Desk<'_> {
+    /// Appends a batch of lines.
+    fn append(&mut self, batch: &[u8], tally: &mut Tally) {
+        match (self.which, &mut self.runs[..]) {
+            // The end of a channel.
+            _ if batch.is_empty() => {}
+            (Which::Slow, [run]) => run.append(batch, tally),
+            _ => self.sort(batch, tally),
         }
-        lines.extend_from_slice(line);
     }
-    for number in touched {
-        let lines = std::mem::take(&mut runs[number].lines);
-        runs[number].append(&lines, tally);
+
+    /// Appends to each log its lines of a batch, in their order. What has no tag, or that of no
+    /// log, is lost.
+    fn sort(&mut self, batch: &[u8], tally: &mut Tally) {
+        let Desk { runs, touched, .. } = self;
+        let room = (BATCH_BYTES_MAX / runs.len().max(1)).max(LINES_BYTES_MIN);
+        for line in batch.split_inclusive(|byte| *byte == b'\n') {
+            let known = Tag::split(line).filter(|(number, _)| *number < runs.len());
+            let Some((number, line)) = known else {
+                tally.add(Counter::AccessLogLost, 1);
+                continue;
+            };
+            let lines = &mut runs[number].lines;
+            if lines.is_empty() {
+                lines.reserve(room);
+                touched.push(number);
+            }
+            lines.extend_from_slice(line);
+        }
+        for number in touched.drain(..) {
+            let run = &mut runs[number];
+            let mut lines = std::mem::take(&mut run.lines);
+            run.append(&lines, tally);
+            lines.clear();
+            lines.shrink_to(room);
+            run.lines = lines;
+        }
     }
 }
 
