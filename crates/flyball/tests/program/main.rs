@@ -102,8 +102,8 @@ mod settings {
     mod honoured_by_architectures;
     mod hostile_files;
     mod include;
-    mod readme;
     mod listeners;
+    mod readme;
     mod secret_files;
     mod shown_elsewhere;
     mod table;

@@ -289,6 +289,22 @@ impl Launch {
         self
     }
 
+    /// Whether the test says something of `admin`, or of where the server's own socket is.
+    fn says_where_it_is_asked(&self) -> bool {
+        let here = self.command.get_current_dir().unwrap_or(Path::new(""));
+        let says = |argument: &OsStr| {
+            let text = argument.to_string_lossy();
+            // A file of the configuration may say it; no other is one.
+            let is_file = text.ends_with(".toml");
+            let file = is_file.then(|| std::fs::read_to_string(here.join(argument)).ok());
+            text.starts_with("admin")
+                || text.starts_with("--admin")
+                || file.flatten().is_some_and(|file| file.contains("admin"))
+        };
+        self.command.get_args().any(says)
+            || self.command.get_envs().any(|(name, _)| name == "RUNTIME_DIRECTORY")
+    }
+
     /// Starts it and waits until it serves.
     #[track_caller]
     pub fn start(self) -> Server {
@@ -300,6 +316,9 @@ impl Launch {
 
     /// Starts it; how it ended and what it said, when it ended instead of serving.
     pub fn try_start(mut self) -> Result<Server, (ExitStatus, String)> {
+        if !self.says_where_it_is_asked() {
+            self = self.set(ALONE);
+        }
         let mut child = self
             .command
             .stdin(Stdio::null())
