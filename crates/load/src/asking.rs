@@ -39,13 +39,12 @@ pub(crate) fn source(
 ) -> Result<Source, String> {
     let message = |path: &str| message(options, path);
     let requests = options.requests_per_session();
-    let think_ns = u64::try_from(options.think.as_nanos()).unwrap_or(u64::MAX);
     let pipelined = options.behaviour.pipeline > 1;
     let (mut notes, mut starts_ns, mut skipped_lines) = (Vec::new(), None, 0);
     let (workload, words): (Box<dyn Workload>, String) = match &options.asking {
         Asking::Url => {
             let request = catalog.add(&message(&target.path));
-            let workload = OneUrl::new(request, requests, think_ns, pipelined);
+            let workload = OneUrl::new(request, requests, pipelined);
             (Box::new(workload), format!("one URL, {}", target.path))
         }
         Asking::Fileset(_) | Asking::Mix(_) => files(options, target, catalog)?,
@@ -55,13 +54,13 @@ pub(crate) fn source(
             let list = WeightedList::parse(text).map_err(|why| named(file, &why))?;
             let list: Vec<_> =
                 list.iter().map(|(path, weight)| (*weight, catalog.add(&message(path)))).collect();
-            let workload = WeightedList::new(&list, requests, think_ns, options.seed);
+            let workload = WeightedList::new(&list, requests, options.seed);
             let words = format!("{} paths of {}", list.len(), file.display());
             (Box::new(workload.pipelined(pipelined)), words)
         }
         Asking::SessionLog(file) => {
             let (text, mut skipped) = (read(file)?, Skipped::new(options.strict));
-            let log = session_log(&text, &message(""), catalog, think_ns, &mut skipped)
+            let log = session_log(&text, &message(""), catalog, &mut skipped)
                 .map_err(|why| named(file, &why))?;
             notes.extend(skipped.note().map(|note| named(file, &note)));
             skipped_lines = skipped.count();
@@ -110,8 +109,7 @@ fn files(
     target: &Target,
     catalog: &mut Catalog,
 ) -> Result<(Box<dyn Workload>, String), String> {
-    let think_ns = u64::try_from(options.think.as_nanos()).unwrap_or(u64::MAX);
-    let numbers = (options.requests_of_file_session(), think_ns, options.seed);
+    let numbers = (options.requests_of_file_session(), options.seed);
     let (base, message) = (&target.path, message(options, ""));
     let (mix, mut words) = match &options.asking {
         Asking::Mix(_) if options.behaviour.verify => {

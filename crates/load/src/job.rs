@@ -114,7 +114,7 @@ impl Job {
             timeouts: timeouts(options),
             requests_per_connection: requests_per_connection(options),
             connection_per_session: has_sessions(options),
-            think: if has_sessions(options) { Duration::ZERO } else { options.think },
+            think: options.think,
             deadline: options.deadline.unwrap_or(options.timeout),
             series: options.series,
             share,

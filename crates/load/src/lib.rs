@@ -25,5 +25,6 @@ pub mod schedule;
 pub mod sessions;
 mod set_checks;
 pub mod target;
+pub mod think;
 pub mod units;
 pub mod workload;

@@ -7,6 +7,7 @@ use crate::engine::Behaviour;
 use crate::fileset::{Kind, Manifest};
 use crate::observe::LATE_NS;
 use crate::schedule::{Profile, Spread};
+use crate::think::Think;
 use crate::workload::{DynamicOptions, SurgeParameters};
 
 /// How much load.
@@ -67,7 +68,7 @@ pub struct Options {
     /// Requests after which the run is over, if that is before its time; `None` is no such number.
     pub requests: Option<u64>,
     /// Time between a reply and the next request of its session.
-    pub think: Duration,
+    pub think: Think,
     /// How every client behaves.
     pub behaviour: Behaviour,
     /// How every client speaks TLS, if the URL is of https.
@@ -168,7 +169,7 @@ impl Options {
             deadline: None,
             requests_per_connection: None,
             requests: None,
-            think: Duration::ZERO,
+            think: Think::default(),
             behaviour: Behaviour::default(),
             tls: Tls::default(),
             threads: 1,
@@ -206,7 +207,7 @@ impl Options {
     }
 
     /// Requests in a session of one URL.
-    pub(crate) fn requests_per_session(&self) -> u32 {
+    pub fn requests_per_session(&self) -> u32 {
         match self.load {
             // A closed loop draws session after session for the same connection.
             Load::Connections(_) => self.behaviour.pipeline,

@@ -65,6 +65,8 @@ pub enum Purpose {
     OffPeriods = 6,
     /// Which users and ads dynamic requests name.
     Dynamic = 7,
+    /// How long clients think.
+    Thinking = 8,
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub fn write_sessions(
     let told = |error: io::Error| format!("{}: {error}", directory.display());
     fs::create_dir_all(directory).map_err(told)?;
     let names: Vec<String> = manifest.files()?.into_iter().map(|file| file.name).collect();
-    let numbers = (None, 0, first_seed);
+    let numbers = (None, first_seed);
     let (mix, _) = FilesetMix::of_paths(manifest, "/", &message, &mut catalog, numbers)?;
     for nth in 0..asked.logs {
         let seed = first_seed.wrapping_add(nth);
@@ -74,14 +74,15 @@ pub fn write_sessions(
 fn session(out: &mut dyn Write, steps: &[Step], names: &[String]) -> io::Result<()> {
     for (at, step) in steps.iter().enumerate() {
         let name = &names[step.request as usize];
-        let Follow::Think(_) = step.follow else {
+        if matches!(step.follow, Follow::AfterFirst | Follow::Together) {
             writeln!(out, "    /{name}")?;
             continue;
-        };
+        }
         // What is thought before the next burst stands with this one.
         let next = steps[at + 1..].iter().find_map(|step| match step.follow {
             Follow::Think(ns) => Some(ns),
-            _ => None,
+            Follow::Pause => Some(0),
+            Follow::AfterFirst | Follow::Together => None,
         });
         match next.filter(|ns| *ns > 0) {
             Some(ns) => writeln!(out, "/{name} think={:.3}", ns as f64 / SECOND_NS)?,
@@ -111,7 +112,7 @@ mod tests {
         assert!(one.starts_with(b"# 300 sessions of s4, seed 1, "));
         assert_ne!(one[60..], two[60..], "each client has its own");
         let (mut catalog, mut strict) = (Catalog::new("h", Vec::new()), Skipped::new(true));
-        let log = session_log(&one, &Message::default(), &mut catalog, 0, &mut strict).unwrap();
+        let log = session_log(&one, &Message::default(), &mut catalog, &mut strict).unwrap();
         assert_eq!(log.sessions(), 300);
         let mean = log.requests_per_session();
         assert!((6.3..8.3).contains(&mean), "{mean}");

@@ -16,6 +16,7 @@ use flyball_load::fileset::{Kind, Manifest, Parameters};
 use flyball_load::job::{Asking, Http10, Load as Amount, Options, Tls};
 use flyball_load::observe::Threshold;
 use flyball_load::schedule::{Profile, Spread};
+use flyball_load::think::Think;
 use flyball_load::units::{parse_bytes, parse_duration};
 use flyball_load::workload::{DynamicOptions, SurgeParameters};
 
@@ -23,6 +24,9 @@ pub use compare::Compare;
 
 /// Most source addresses that a range may hold.
 const SOURCES_MAX: u32 = 1 << 16;
+
+/// Where a search begins when no rate is given, in connections or requests per second.
+const FIRST_PER_S: f64 = 500.0;
 
 /// A log that is replayed is at its end before: ten years.
 const WHOLE_LOG: Duration = Duration::from_secs(3_650 * 86_400);
@@ -139,7 +143,6 @@ fn amounts() -> Vec<Arg> {
                  are busy waits for one, and its latency counts from when it was due.",
             )
             .short('R')
-            .requires("connections")
             .conflicts_with_all(["rate", "sessions", "replay-times"])
             .value_parser(profile()),
         text("connections", "N", "Connections to keep busy [default: 1]")
@@ -158,6 +161,7 @@ fn amounts() -> Vec<Arg> {
             .default_value("1")
             .value_parser(value_parser!(u64)),
         text("threads", "N", "Threads that generate load")
+            .short('t')
             .default_value("1")
             .value_parser(value_parser!(u32).range(1..=1024)),
     ]
@@ -173,7 +177,14 @@ fn times() -> Vec<Arg> {
         duration("connect-timeout", "Longest wait for a connection [default: --timeout]"),
         duration("first-byte-timeout", "Longest wait for a first byte [default: --timeout]"),
         duration("deadline", "Latency up to which a reply is good [default: --timeout]"),
-        duration("think", "Time between a reply and the next request").default_value("0s"),
+        text("think", "TIME", "Time between a reply and the next request, or how it is spread")
+            .long_help(
+                "Time between a reply and the next request: 200ms, exp:200ms (exponential, with \
+                 this mean), or uniform:100ms..300ms. Connections that are kept busy begin at \
+                 places of one think time that --seed draws, and not all at once.",
+            )
+            .default_value("0s")
+            .value_parser(ValueParser::new(|text: &str| text.parse::<Think>())),
     ]
 }
 
@@ -200,6 +211,7 @@ fn requests() -> Vec<Arg> {
         .conflicts_with("accept-encoding"),
         text("method", "NAME", "The method").default_value("GET"),
         text("header", "'NAME: VALUE'", "A header field of every request; may be repeated")
+            .short('H')
             .action(ArgAction::Append)
             .value_parser(ValueParser::new(field)),
         text("body", "FILE", "The body of every request").value_parser(value_parser!(PathBuf)),
@@ -348,14 +360,19 @@ fn reports() -> Vec<Arg> {
         file("hdr", "FILE", "Write the latencies second by second as an HdrHistogram log"),
         text("fail-if", "CONDITION", "Exit with 3 if it holds, such as 'p99 > 50ms'")
             .long_help(
-                "Exit with 3 if it holds; may be repeated. p50, p75, p90, p95, p99, p999, p9999, \
+                "Exit with 3 if it holds; may be repeated. p50, p75, p90, p95, p99, p99.9, p99.99, \
                  mean and max are compared with a time and its unit; errors with a number; \
-                 error-share, the share of requests without a reply, with a percentage; replies \
-                 and goodput with a rate.",
+                 error-share, the share of requests without a reply, and bad-share, that of \
+                 requests without a good one, with a percentage; replies and goodput with a rate.",
             )
             .action(ArgAction::Append)
             .value_parser(ValueParser::new(|text: &str| text.parse::<Threshold>())),
-        switch("find-peak", "Raise the rate until the server is saturated, and three times beyond"),
+        switch("find-peak", "Raise the rate until the server is saturated, and three times beyond")
+            .long_help(
+                "Raise the rate until the server is saturated, and three times beyond: of new \
+                 connections, with --sessions of sessions, and with --connections of requests on so \
+                 many that are kept. It begins at --rate, --sessions or --requests-per-s.",
+            ),
         file("plot", "FILE.svg", "Draw what --find-peak found"),
         text("agent", "ADDRESS", "Generate load for coordinators that connect to this address")
             .long_help(
@@ -544,6 +561,12 @@ fn amount(given: &ArgMatches) -> Amount {
         (_, Some(rate), ..) => Amount::Sessions(rate),
         (_, _, Some(rate), _) => Amount::Requests(rate, connections),
         (_, _, _, Some(speed)) => Amount::Replay(speed),
+        // A search of which nothing is said begins somewhere.
+        _ if given.get_flag("find-peak") => {
+            let first = Profile::constant(FIRST_PER_S);
+            let is_kept = given.value_source("connections") == Some(ValueSource::CommandLine);
+            if is_kept { Amount::Requests(first, connections) } else { Amount::Rate(first) }
+        }
         _ => Amount::Connections(connections),
     }
 }
@@ -568,7 +591,7 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
     options.connect_timeout = time("connect-timeout");
     options.first_byte_timeout = time("first-byte-timeout");
     options.deadline = time("deadline");
-    options.think = time("think").unwrap_or_default();
+    options.think = given.get_one("think").copied().unwrap_or_default();
     options.requests_per_connection = count("requests-per-connection");
     options.requests = size("requests");
     options.behaviour.pipeline = count("pipeline").unwrap_or(1);

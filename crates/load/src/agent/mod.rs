@@ -21,7 +21,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// The version of the protocol.
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 
 /// Between two signs of life of an agent.
 const ALIVE_EVERY: Duration = Duration::from_millis(500);

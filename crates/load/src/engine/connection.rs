@@ -189,7 +189,9 @@ impl Connection {
         let has_room = self.waiting.len() < depth;
         let (may, due_ns) = match step.follow {
             _ if first => (true, self.due_ns),
-            Follow::Think(_) => (self.waiting.is_empty() && self.due_ns <= now_ns, self.due_ns),
+            Follow::Think(_) | Follow::Pause => {
+                (self.waiting.is_empty() && self.due_ns <= now_ns, self.due_ns)
+            }
             Follow::AfterFirst => (self.burst_replied && has_room, now_ns),
             Follow::Together => (has_room, now_ns),
         };
@@ -198,7 +200,7 @@ impl Connection {
         if !may || here >= limit as usize {
             return false;
         }
-        if matches!(step.follow, Follow::Think(_)) {
+        if matches!(step.follow, Follow::Think(_) | Follow::Pause) {
             self.burst_replied = false;
         }
         let (request, intended_ns) = (step.request, due_ns);
@@ -213,10 +215,12 @@ impl Connection {
         true
     }
 
-    /// What the next step thinks before it is sent, if it begins a burst.
-    pub(super) fn think_ns(&self) -> Option<u64> {
+    /// What is thought before the next step is sent, if it begins a burst: what it says, or what
+    /// the client's `own` time is.
+    pub(super) fn think_ns(&self, own: impl FnOnce() -> u64) -> Option<u64> {
         match self.steps.get(self.next_step)?.follow {
             Follow::Think(ns) => Some(ns),
+            Follow::Pause => Some(own()),
             Follow::AfterFirst | Follow::Together => None,
         }
     }
@@ -367,6 +371,7 @@ impl Connection {
         }
         let is_right = self.wrong.is_none() && broken.is_none();
         let is_good = self.status < 400 && is_right && latency_ns <= judge.deadline_ns;
+        tally.good += u64::from(is_good && self.counts);
         if let Some(series) = &mut tally.series {
             series.replied(now_ns, latency_ns, is_good);
         }

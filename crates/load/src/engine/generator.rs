@@ -13,6 +13,7 @@ use flyball_sys::readiness::{EVENTS_MAX, Epoll, Event};
 use super::busy::Busy;
 use super::connection::{Connection, Judge, Phase};
 use super::kept::Backlog;
+use super::pauses::Pauses;
 use super::secure::Sealing;
 use super::wheel::Wheel;
 use super::{Behaviour, CONNECTIONS_MAX, Closing, Mode, Plan};
@@ -74,8 +75,7 @@ pub(super) struct Generator<'a> {
     pub(super) place: Place,
     arrivals: Option<std::iter::StepBy<std::iter::Skip<Arrivals>>>,
     next_arrival_ns: Option<u64>,
-    /// Connections of a closed loop that are not begun yet.
-    unopened: u32,
+    pub(super) pauses: Pauses,
     /// What waits for a connection that is kept.
     pub(super) backlog: Backlog,
     /// Whether the workload is at its end.
@@ -105,13 +105,14 @@ impl<'a> Generator<'a> {
             let all = schedule.arrivals(plan.seed);
             Some(all.skip(place.index).step_by(place.threads))
         };
-        let (arrivals, unopened, places_max) = match &plan.mode {
+        let (arrivals, connections, places_max) = match &plan.mode {
             Mode::Open(schedule) => (its(schedule), 0, CONNECTIONS_MAX),
             Mode::Closed(connections) => (None, place.share_of(*connections), CONNECTIONS_MAX),
             Mode::Kept(schedule, connections) => {
                 (its(schedule), 0, place.share_of(*connections) as usize)
             }
         };
+        let seed = plan.seed.wrapping_add(place.index as u64);
         let judge = Judge {
             catalog: &plan.catalog,
             verify: behaviour.verify,
@@ -126,7 +127,7 @@ impl<'a> Generator<'a> {
             epoll: Epoll::new(false)?,
             wheel: Wheel::new(monotonic_ns()),
             // A table that grows is copied, and for a moment there twice.
-            table: Vec::with_capacity(unopened as usize),
+            table: Vec::with_capacity(connections as usize),
             free: VecDeque::new(),
             places_max,
             open: 0,
@@ -141,7 +142,7 @@ impl<'a> Generator<'a> {
             place,
             arrivals,
             next_arrival_ns: None,
-            unopened,
+            pauses: Pauses::new(plan.think, connections, place.start_ns, seed),
             backlog: Backlog::new(plan.timeouts.reply),
             is_exhausted: false,
             live,
@@ -234,8 +235,7 @@ impl<'a> Generator<'a> {
                 }
             } else if let Some(due_ns) = due_ns {
                 self.arrive(due_ns, now_ns);
-            } else if self.unopened > 0 && now_ns >= self.place.start_ns && self.may_begin(now_ns) {
-                self.unopened -= 1;
+            } else if self.may_begin(now_ns) && self.pauses.begin(now_ns) {
                 self.arrive(now_ns, now_ns);
             } else {
                 break;
@@ -261,7 +261,7 @@ impl<'a> Generator<'a> {
     pub(super) fn exhausted(&mut self, slot: u32) {
         self.next_arrival_ns = None;
         self.arrivals = None;
-        self.unopened = 0;
+        self.pauses.end();
         self.backlog.clear();
         self.release(slot);
     }
@@ -320,14 +320,14 @@ impl<'a> Generator<'a> {
     fn is_over(&self, now_ns: u64) -> bool {
         let all_begun = match self.plan.mode {
             Mode::Open(_) | Mode::Kept(..) => self.next_arrival_ns.is_none(),
-            Mode::Closed(_) => self.unopened == 0 || now_ns >= self.place.window.to_ns,
+            Mode::Closed(_) => self.pauses.next_ns().is_none() || now_ns >= self.place.window.to_ns,
         };
         all_begun && self.backlog.is_empty() && self.free.len() == self.table.len()
     }
 
     fn wait_ns(&self, now_ns: u64) -> u64 {
-        let start_ns = (self.unopened > 0).then_some(self.place.start_ns);
-        let next = [self.next_arrival_ns, self.wheel.next_ns(), start_ns, self.backlog_ns()];
+        let begins_ns = self.pauses.next_ns();
+        let next = [self.next_arrival_ns, self.wheel.next_ns(), begins_ns, self.backlog_ns()];
         let next_ns = next.into_iter().flatten().min().unwrap_or(u64::MAX);
         next_ns.saturating_sub(now_ns).min(WAIT_MAX_NS)
     }

@@ -10,6 +10,7 @@ mod connection;
 mod generator;
 mod kept;
 mod pace;
+mod pauses;
 mod secure;
 mod traffic;
 mod wheel;
@@ -27,6 +28,7 @@ use flyball_tls::Client;
 
 use crate::observe::{Live, Tally, Window};
 use crate::schedule::Schedule;
+use crate::think::Think;
 use crate::workload::{Catalog, Workload};
 use generator::Generator;
 
@@ -154,8 +156,9 @@ pub struct Plan {
     pub requests_per_connection: Option<u32>,
     /// Whether every session has a connection of its own, also where sessions follow each other.
     pub connection_per_session: bool,
-    /// What a client that is kept busy waits between two sessions, beside what is within them.
-    pub think: Duration,
+    /// How long clients think where a session does not say it; those that are kept busy, also
+    /// between two sessions on one connection.
+    pub think: Think,
     /// Latency up to which a reply is good.
     pub deadline: Duration,
     /// Whether it is counted second by second, too.

@@ -280,7 +280,8 @@ impl Generator<'_> {
             }
             self.session_over(slot, now_ns);
         } else if connection.waiting.is_empty() {
-            if let Some(think_ns) = connection.think_ns() {
+            let think_ns = connection.think_ns(|| self.pauses.think_ns());
+            if let Some(think_ns) = think_ns {
                 let free_ns = self.line_free_ns(slot, now_ns);
                 if free_ns > now_ns && !self.may_begin(free_ns) {
                     self.cut_short(slot);
@@ -346,7 +347,11 @@ impl Generator<'_> {
 
     fn session_over(&mut self, slot: u32, now_ns: u64) {
         let goes_on = matches!(self.plan.mode, Mode::Closed(_)) && self.may_begin(now_ns);
-        let think_ns = u64::try_from(self.plan.think.as_nanos()).unwrap_or(u64::MAX);
+        // A session with a connection of its own is another client, who comes when there is room.
+        let think_ns = match self.plan.connection_per_session {
+            false if goes_on => self.pauses.think_ns(),
+            _ => 0,
+        };
         let free_ns = self.line_free_ns(slot, now_ns).max(now_ns.saturating_add(think_ns));
         if goes_on && free_ns > now_ns {
             if self.plan.connection_per_session || self.table[slot as usize].closing {

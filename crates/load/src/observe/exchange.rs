@@ -51,7 +51,7 @@ fn read_classes(value: &Value) -> Option<Vec<ClassTally>> {
 }
 
 /// The plain counts, in the order of the wire.
-fn counts(tally: &mut Tally) -> [&mut u64; 20] {
+fn counts(tally: &mut Tally) -> [&mut u64; 21] {
     [
         &mut tally.intended,
         &mut tally.sent,
@@ -73,6 +73,7 @@ fn counts(tally: &mut Tally) -> [&mut u64; 20] {
         &mut tally.cpu_ns,
         &mut tally.posts,
         &mut tally.handshakes.failed,
+        &mut tally.good,
     ]
 }
 
@@ -151,7 +152,7 @@ mod tests {
     #[test]
     fn counts_come_through_as_they_were() {
         let mut tally = Tally::new(Window { from_ns: 5, to_ns: 1_000_000_005 }, 1);
-        let mut sent: [u64; 20] = std::array::from_fn(|n| n as u64 + 1);
+        let mut sent: [u64; 21] = std::array::from_fn(|n| n as u64 + 1);
         read_counts(&mut tally, &sent).unwrap();
         tally.broken_rules[2] = 7;
         tally.error(Kind::Reset, true);

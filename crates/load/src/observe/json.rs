@@ -84,6 +84,8 @@ fn counts(report: &Report) -> Value {
         "sent": tally.sent,
         "replies": tally.replies,
         "replies_total": tally.replies_total,
+        "good": tally.good,
+        "bad_share": rounded(report.bad_share()),
         "unanswered": tally.unanswered,
         "sessions": tally.sessions,
         "sessions_complete": tally.sessions_complete,
@@ -117,7 +119,7 @@ fn counts(report: &Report) -> Value {
         "client_busy_share": (tally.busy_max * 1000.0).round() / 1000.0,
         "valid": report.is_valid(),
         "void_because": report.void_because(),
-        "notes": report.notes,
+        "notes": report.told(),
     })
 }
 

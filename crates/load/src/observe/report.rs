@@ -88,6 +88,32 @@ impl Report {
         self.per_s(self.tally.good_in_window)
     }
 
+    /// Share of the requests that got no good reply: none, or one that was late, was not what it
+    /// should be, or had a status from 400 on.
+    pub fn bad_share(&self) -> f64 {
+        let (intended, good) = (self.tally.intended, self.tally.good);
+        intended.saturating_sub(good) as f64 / intended.max(1) as f64
+    }
+
+    /// What whoever reads it should know, what the run was prepared with and what came of it.
+    pub fn told(&self) -> Vec<String> {
+        self.notes.iter().cloned().chain(self.nothing_good()).collect()
+    }
+
+    /// That no reply was good, though there were some, and what most of them were.
+    fn nothing_good(&self) -> Option<String> {
+        let tally = &self.tally;
+        if tally.replies == 0 || tally.good > 0 {
+            return None;
+        }
+        let statuses = tally.status.iter().enumerate();
+        let (status, count) = statuses.max_by_key(|(_, count)| **count)?;
+        Some(match status {
+            400.. => format!("no reply was good: {count} of {} had status {status}", tally.replies),
+            _ => "no reply was good: each was late, or not what it should be".into(),
+        })
+    }
+
     /// Something that was counted, per second.
     pub fn per_s(&self, count: u64) -> f64 {
         count as f64 / self.tally.window.seconds().max(1e-9)
@@ -164,6 +190,22 @@ fn remedy(kind: Kind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::Window;
+
+    #[test]
+    fn replies_of_which_none_was_good_are_told() {
+        let tally = Tally::new(Window::default(), 0);
+        let mut report = Report { tally, notes: vec!["a".into()], ..Report::default() };
+        assert_eq!(report.told(), ["a"]);
+        report.tally.replies = 9;
+        (report.tally.status[404], report.tally.status[503]) = (7, 2);
+        assert_eq!(report.told()[1], "no reply was good: 7 of 9 had status 404");
+        (report.tally.status[200], report.tally.intended) = (8, 10);
+        assert!(report.told()[1].contains("each was late"), "{:?}", report.told());
+        assert_eq!(report.bad_share(), 1.0);
+        report.tally.good = 1;
+        assert_eq!((report.told().len(), report.bad_share()), (1, 0.9));
+    }
 
     /// Of a hundred sessions, so many began this late.
     fn late(count: u32, ns: u64) -> Report {

@@ -51,6 +51,8 @@ pub struct Tally {
     pub sent: u64,
     /// Replies of sessions that were due within the window.
     pub replies: u64,
+    /// Of these, the good ones within the deadline.
+    pub good: u64,
     /// Replies of all sessions, those of the warm-up too.
     pub replies_total: u64,
     /// Replies that were complete within the window.
@@ -156,6 +158,7 @@ impl Tally {
         self.intended += other.intended;
         self.sent += other.sent;
         self.replies += other.replies;
+        self.good += other.good;
         self.replies_total += other.replies_total;
         self.replies_in_window += other.replies_in_window;
         self.good_in_window += other.good_in_window;

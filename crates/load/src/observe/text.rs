@@ -75,7 +75,7 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
         "  client: {:.2} s of CPU, busiest thread {busy:.0} %",
         tally.cpu_ns as f64 / 1e9
     )?;
-    report.notes.iter().try_for_each(|note| writeln!(out, "  note: {note}"))?;
+    report.told().iter().try_for_each(|note| writeln!(out, "  note: {note}"))?;
     let void = report.void_because();
     let void = void.iter().map(|why| ("VOID", why));
     let limits = report.client_limits();

@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn so_large_a_share_is_conditional_and_no_more() {
         for share in [0.0, 0.28, 1.0] {
-            let inner = Box::new(OneUrl::new(3, 100_000, 0, false));
+            let inner = Box::new(OneUrl::new(3, 100_000, false));
             let (mut conditional, mut steps) = (Conditional::new(inner, share, 10, 1), Vec::new());
             assert!(conditional.next_session(&mut steps));
             let found = steps.iter().filter(|step| step.request == 13).count();

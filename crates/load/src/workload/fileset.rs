@@ -24,7 +24,6 @@ pub struct FilesetMix {
     dynamic: Option<Dynamic>,
     /// Requests of a session, where they are not the kind's.
     requests: Option<u32>,
-    think_ns: u64,
     pipelined: bool,
     seed: u64,
     random: Random,
@@ -43,7 +42,7 @@ impl FilesetMix {
         base: &str,
         message: &Message,
         catalog: &mut Catalog,
-        numbers: (Option<u32>, u64, u64),
+        numbers: (Option<u32>, u64),
     ) -> Result<(FilesetMix, String), String> {
         let mut manifest = open(directory)?;
         let (kind, parameters) = (mix.unwrap_or(manifest.kind), manifest.parameters);
@@ -74,7 +73,7 @@ impl FilesetMix {
         base: &str,
         message: &Message,
         catalog: &mut Catalog,
-        numbers: (Option<u32>, u64, u64),
+        numbers: (Option<u32>, u64),
     ) -> Result<(FilesetMix, String), String> {
         let files = manifest.files()?;
         for file in &files {
@@ -107,12 +106,12 @@ impl FilesetMix {
         manifest: &Manifest,
         files: usize,
         catalog: &mut Catalog,
-        (requests, think_ns, seed): (Option<u32>, u64, u64),
+        (requests, seed): (Option<u32>, u64),
     ) -> FilesetMix {
         catalog.classes = CLASSES.iter().map(|(_, name)| (*name).to_owned()).collect();
         let mix = Arc::new(Mix::new(manifest, files));
         let random = Random::new(seed, Purpose::Requests);
-        FilesetMix { mix, dynamic: None, requests, think_ns, pipelined: false, seed, random }
+        FilesetMix { mix, dynamic: None, requests, pipelined: false, seed, random }
     }
 }
 
@@ -144,7 +143,7 @@ pub(super) fn class_of(size: u64) -> u16 {
 impl Workload for FilesetMix {
     fn next_session(&mut self, steps: &mut Vec<Step>) -> bool {
         let requests = self.requests.unwrap_or_else(|| self.mix.session(&mut self.random));
-        let follow = if self.pipelined { Follow::Together } else { Follow::Think(self.think_ns) };
+        let follow = if self.pipelined { Follow::Together } else { Follow::Pause };
         for _ in 0..requests {
             let file = self.mix.draw(&mut self.random);
             let drawn = |dynamic: &Dynamic| dynamic.draw(file, &mut self.random);
@@ -179,7 +178,7 @@ mod tests {
         let mut catalog = Catalog::new("h", Vec::new());
         let message = Message::default();
         let (mut mix, words) =
-            FilesetMix::new(&set, None, "/a/", &message, &mut catalog, (None, 5, 1)).unwrap();
+            FilesetMix::new(&set, None, "/a/", &message, &mut catalog, (None, 1)).unwrap();
         assert_eq!((catalog.len(), words.as_str()), (36, "36 files of specweb99"));
         let first = catalog.request(0);
         assert!(first.bytes.starts_with(b"GET /a/file_set/dir00000/class0_0 HTTP/1.1\r\n"));
@@ -187,7 +186,7 @@ mod tests {
         assert_eq!(catalog.classes[usize::from(catalog.request(35).class)], "100 KiB and more");
         let mut steps = Vec::new();
         assert!(mix.next_session(&mut steps) && !steps.is_empty());
-        assert!(steps.iter().all(|step| step.follow == Follow::Think(5)));
+        assert!(steps.iter().all(|step| step.follow == Follow::Pause));
         steps.clear();
         assert!(mix.pipelined(true).next_session(&mut steps));
         assert!(steps.iter().all(|step| step.follow == Follow::Together));
@@ -203,14 +202,14 @@ mod tests {
         let message = Message::default();
         let new = |mix| {
             let mut catalog = Catalog::new("h", Vec::new());
-            FilesetMix::new(&set, Some(mix), "/", &message, &mut catalog, (None, 0, 1))
+            FilesetMix::new(&set, Some(mix), "/", &message, &mut catalog, (None, 1))
         };
         assert_eq!(new(Kind::SpecWeb96).unwrap().1, "36 files of specweb96");
         let why = new(Kind::WebStone).unwrap_err();
         assert!(why.contains("holds a set of specweb99, and the mix is of webstone"), "{why}");
         let mut catalog = Catalog::new("h", Vec::new());
         let manifest = Manifest { kind: Kind::S4, parameters: Kind::S4.defaults() };
-        let numbers = (None, 0, 1);
+        let numbers = (None, 1);
         let (mix, words) =
             FilesetMix::of_paths(&manifest, "/", &message, &mut catalog, numbers).unwrap();
         assert_eq!((catalog.len(), words.as_str()), (23_400, "23400 paths of s4"));

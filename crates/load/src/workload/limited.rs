@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn threads_ask_together_for_as_many_as_were_asked_for() {
-        let limited = Limited::new(Box::new(OneUrl::new(0, 3, 0, false)), 10);
+        let limited = Limited::new(Box::new(OneUrl::new(0, 3, false)), 10);
         let asked = |mut thread: Box<dyn Workload>| {
             let (mut steps, mut lengths) = (Vec::new(), Vec::new());
             while thread.next_session(&mut steps) {

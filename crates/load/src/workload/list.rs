@@ -9,7 +9,6 @@ pub struct WeightedList {
     /// The weights up to and with each request, and the request.
     upto: Vec<(f64, RequestId)>,
     requests: u32,
-    think_ns: u64,
     pipelined: bool,
     seed: u64,
     random: Random,
@@ -20,7 +19,7 @@ impl WeightedList {
     ///
     /// # Panics
     /// When the list is empty or all weights are 0, which [`parse`](WeightedList::parse) refuses.
-    pub fn new(list: &[(f64, RequestId)], requests: u32, think_ns: u64, seed: u64) -> WeightedList {
+    pub fn new(list: &[(f64, RequestId)], requests: u32, seed: u64) -> WeightedList {
         let mut sum = 0.0;
         let upto: Vec<_> = list
             .iter()
@@ -31,7 +30,7 @@ impl WeightedList {
             .collect();
         assert!(sum > 0.0, "a list has a weight");
         let random = Random::new(seed, Purpose::Requests);
-        WeightedList { upto, requests, think_ns, pipelined: false, seed, random }
+        WeightedList { upto, requests, pipelined: false, seed, random }
     }
 
     /// The same, with the requests of a session sent together as far as they may be pipelined.
@@ -77,7 +76,7 @@ impl WeightedList {
 
 impl Workload for WeightedList {
     fn next_session(&mut self, steps: &mut Vec<Step>) -> bool {
-        let follow = if self.pipelined { Follow::Together } else { Follow::Think(self.think_ns) };
+        let follow = if self.pipelined { Follow::Together } else { Follow::Pause };
         for _ in 0..self.requests {
             let request = self.draw();
             steps.push(Step { request, follow });
@@ -102,7 +101,7 @@ mod tests {
 
     #[test]
     fn requests_are_drawn_as_often_as_they_weigh() {
-        let mut list = WeightedList::new(&[(1.0, 0), (0.0, 1), (3.0, 2)], 1, 0, 5);
+        let mut list = WeightedList::new(&[(1.0, 0), (0.0, 1), (3.0, 2)], 1, 5);
         let (mut steps, mut counts) = (Vec::new(), [0f64; 3]);
         for _ in 0..40_000 {
             steps.clear();

@@ -64,6 +64,8 @@ pub enum Follow {
     /// It begins a burst: when every earlier reply has come, and this many nanoseconds of thinking
     /// are over. That of a first step is not waited for.
     Think(u64),
+    /// As [`Follow::Think`], with a think time of the client's own.
+    Pause,
     /// When the first reply of its burst has come: as many at once as may be pipelined.
     AfterFirst,
     /// With the step before it, if it may be pipelined.

@@ -35,9 +35,8 @@ struct Reader<'a> {
     known: HashMap<Call, RequestId>,
     steps: Vec<Step>,
     ends: Vec<u32>,
-    think_ns: u64,
     /// What is thought after the present burst.
-    after_ns: u64,
+    after: Follow,
     /// Whether a line of the present session has begun a burst.
     has_burst: bool,
     /// Whether the line that began the present burst was skipped.
@@ -45,7 +44,7 @@ struct Reader<'a> {
 }
 
 /// Reads a session log into the catalog: requests are as `base` where a line says nothing else,
-/// and bursts are `think_ns` apart.
+/// and bursts are a think time apart.
 ///
 /// # Errors
 /// When it has no session, or a line is wrong and `skipped` refuses it.
@@ -53,7 +52,6 @@ pub fn session_log(
     text: &[u8],
     base: &Message,
     catalog: &mut Catalog,
-    think_ns: u64,
     skipped: &mut Skipped,
 ) -> Result<Recorded, String> {
     let mut reader = Reader {
@@ -62,8 +60,7 @@ pub fn session_log(
         known: HashMap::new(),
         steps: Vec::new(),
         ends: Vec::new(),
-        think_ns,
-        after_ns: think_ns,
+        after: Follow::Pause,
         has_burst: false,
         is_lost: false,
     };
@@ -126,14 +123,13 @@ impl Reader<'_> {
     fn take(&mut self, mut call: Call, begins: bool) {
         let think_ns = call.think_ns.take();
         let follow = if begins {
-            let before_ns = self.after_ns;
-            self.after_ns = self.think_ns;
-            Follow::Think(if self.has_burst { before_ns } else { 0 })
+            let before = std::mem::replace(&mut self.after, Follow::Pause);
+            if self.has_burst { before } else { Follow::Pause }
         } else {
             Follow::AfterFirst
         };
         self.has_burst = true;
-        self.after_ns = think_ns.unwrap_or(self.after_ns);
+        self.after = think_ns.map_or(self.after, Follow::Think);
         let request = self.request(call);
         self.steps.push(Step { request, follow });
     }
@@ -158,7 +154,7 @@ impl Reader<'_> {
         }
         self.has_burst = false;
         self.is_lost = false;
-        self.after_ns = self.think_ns;
+        self.after = Follow::Pause;
     }
 }
 
@@ -251,7 +247,7 @@ mod tests {
     fn read(text: &str) -> (Vec<Vec<Step>>, Catalog, Skipped) {
         let (mut catalog, mut skipped) = (Catalog::new("h", Vec::new()), Skipped::new(false));
         let base = Message::default();
-        let read = session_log(text.as_bytes(), &base, &mut catalog, 7, &mut skipped);
+        let read = session_log(text.as_bytes(), &base, &mut catalog, &mut skipped);
         let mut log = read.unwrap();
         let sessions = (0..log.sessions()).map(|_| {
             let mut steps = Vec::new();
@@ -267,9 +263,9 @@ mod tests {
         let (sessions, catalog, skipped) = read(text);
         let follows: Vec<Vec<Follow>> =
             sessions.iter().map(|steps| steps.iter().map(|step| step.follow).collect()).collect();
-        let (after, think) = (Follow::AfterFirst, Follow::Think);
-        let first = vec![think(0), after, after, think(2_000_000_000), think(7)];
-        assert_eq!(follows, [first, vec![think(0)]]);
+        let (after, pause) = (Follow::AfterFirst, Follow::Pause);
+        let first = vec![pause, after, after, Follow::Think(2_000_000_000), pause];
+        assert_eq!(follows, [first, vec![pause]]);
         assert_eq!(catalog.len(), 5, "/a is one request, however often it is asked for");
         assert_eq!(sessions[0][0].request, sessions[0][4].request);
         assert!(catalog.request(4).is_head && skipped.count() == 0);
@@ -296,7 +292,7 @@ mod tests {
     fn the_first_line_of_a_session_begins_a_burst_also_where_it_is_indented() {
         let (sessions, catalog, skipped) = read("\t/a#b think=1\n\t/c\n/d\n");
         let follows: Vec<Follow> = sessions[0].iter().map(|step| step.follow).collect();
-        assert_eq!(follows, [Follow::Think(0), Follow::AfterFirst, Follow::Think(1_000_000_000)]);
+        assert_eq!(follows, [Follow::Pause, Follow::AfterFirst, Follow::Think(1_000_000_000)]);
         assert_eq!(skipped.count(), 0);
         assert!(catalog.request(0).bytes.starts_with(b"GET /a%23b HTTP/1.1\r\n"));
     }
@@ -314,9 +310,9 @@ mod tests {
         let mut catalog = Catalog::new("h", Vec::new());
         let mut strict = Skipped::new(true);
         let base = Message::default();
-        let refused = session_log(b"/a\n/b x\n", &base, &mut catalog, 0, &mut strict);
+        let refused = session_log(b"/a\n/b x\n", &base, &mut catalog, &mut strict);
         assert!(refused.unwrap_err().starts_with("line 2: \"x\" is none of"));
-        let empty = session_log(b"# nothing\n", &base, &mut catalog, 0, &mut strict);
+        let empty = session_log(b"# nothing\n", &base, &mut catalog, &mut strict);
         assert!(empty.unwrap_err().contains("no session"));
     }
 }

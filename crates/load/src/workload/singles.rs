@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn only_a_session_of_one_request_is_another_one() {
         for (requests, asked) in [(1, vec![13]), (2, vec![3, 3])] {
-            let singles = Singles::new(Box::new(OneUrl::new(3, requests, 0, false)), 10);
+            let singles = Singles::new(Box::new(OneUrl::new(3, requests, false)), 10);
             let mut steps = Vec::new();
             assert!(singles.fork(0, 1).next_session(&mut steps));
             let found: Vec<RequestId> = steps.iter().map(|step| step.request).collect();

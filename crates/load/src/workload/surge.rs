@@ -194,10 +194,10 @@ mod tests {
 
     /// The pauses of many sessions of many requests, in seconds.
     fn pauses(parameters: SurgeParameters) -> Vec<f64> {
-        let inner = Box::new(OneUrl::new(0, 100_000, 0, false));
+        let inner = Box::new(OneUrl::new(0, 100_000, false));
         let (mut surge, mut steps) = (Surge::new(inner, parameters, 4), Vec::new());
         assert!(surge.next_session(&mut steps));
-        assert_eq!(steps[0].follow, Follow::Think(0));
+        assert_eq!(steps[0].follow, Follow::Pause);
         let pause = |step: &Step| match step.follow {
             Follow::Think(ns) => ns as f64 / 1e9,
             _ => f64::NAN,

@@ -7,21 +7,20 @@ use super::{Follow, RequestId, Step, Workload};
 pub struct OneUrl {
     request: RequestId,
     requests: u32,
-    think_ns: u64,
     pipelined: bool,
 }
 
 impl OneUrl {
-    /// Sessions of `requests` requests, each `think_ns` nanoseconds after the reply to the one
-    /// before it, or with it when they are `pipelined`.
-    pub fn new(request: RequestId, requests: u32, think_ns: u64, pipelined: bool) -> OneUrl {
-        OneUrl { request, requests, think_ns, pipelined }
+    /// Sessions of `requests` requests, each a think time after the reply to the one before it, or
+    /// with it when they are `pipelined`.
+    pub fn new(request: RequestId, requests: u32, pipelined: bool) -> OneUrl {
+        OneUrl { request, requests, pipelined }
     }
 }
 
 impl Workload for OneUrl {
     fn next_session(&mut self, steps: &mut Vec<Step>) -> bool {
-        let next = if self.pipelined { Follow::Together } else { Follow::Think(self.think_ns) };
+        let next = if self.pipelined { Follow::Together } else { Follow::Pause };
         steps.extend((0..self.requests).map(|_| Step { request: self.request, follow: next }));
         true
     }

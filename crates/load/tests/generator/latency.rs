@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::common::{OK, answer_all, options, rate, request, run, server};
 use flyball_load::job::{Job, Load};
 use flyball_load::observe::{Live, Report};
+use flyball_load::think::Think;
 use flyball_sys::clock::monotonic_ns;
 use flyball_testkit::wait::{DEADLINE, dawdle, until};
 
@@ -136,7 +137,7 @@ fn time_spent_connecting_is_part_of_the_latency_and_told_apart() {
 fn think_times_are_no_latency() {
     let mut options = options(server(|_, stream| answer_all(stream, OK)), rate("20"), 100);
     options.requests_per_connection = Some(3);
-    options.think = Duration::from_secs(1);
+    options.think = Think::Always(Duration::from_secs(1));
     let begin = Instant::now();
     let report = run(&options);
     assert_eq!(report.tally.connections, 2);
@@ -154,7 +155,7 @@ fn connections_that_are_kept_busy_think_between_replies_and_requests() {
         let mut options = options(address, Load::Connections(2), 60_000);
         options.behaviour.pipeline = pipeline;
         options.requests = Some(requests);
-        options.think = Duration::from_millis(400);
+        options.think = Think::Always(Duration::from_millis(400));
         let begin = Instant::now();
         let tally = run(&options).tally;
         assert_eq!((tally.connections, tally.replies), (2, requests), "{:?}", tally.errors);
@@ -162,6 +163,18 @@ fn connections_that_are_kept_busy_think_between_replies_and_requests() {
         assert!(begin.elapsed() >= Duration::from_millis(800), "{:?}", begin.elapsed());
         assert!(tally.latency.percentile_us(50.0) < 400_000.0, "a pause is no latency");
     }
+}
+
+#[test]
+fn connections_that_think_do_not_begin_all_at_once() {
+    let address = server(|_, stream| answer_all(stream, OK));
+    let mut options = options(address, Load::Connections(8), 60_000);
+    options.requests = Some(8);
+    options.think = "800ms".parse().unwrap();
+    let begin = Instant::now();
+    assert_eq!(run(&options).tally.replies, 8);
+    // The eighth begins in the last eighth of a think time, and no other asks twice before it.
+    assert!(begin.elapsed() >= Duration::from_millis(700), "{:?}", begin.elapsed());
 }
 
 #[test]
@@ -226,7 +239,7 @@ fn a_generator_that_comes_late_says_so_and_hides_nothing() {
 fn a_run_that_is_broken_off_intended_what_it_had_come_to() {
     let mut options = options(server(|_, stream| answer_all(stream, OK)), rate("100"), 60_000);
     options.requests_per_connection = Some(3);
-    options.think = Duration::from_secs(60);
+    options.think = Think::Always(Duration::from_secs(60));
     let job = Job::prepare(&options).unwrap();
     let (live, stop) = (Arc::new(Live::default()), AtomicBool::new(false));
     let report = std::thread::scope(|scope| {

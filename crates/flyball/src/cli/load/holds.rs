@@ -13,8 +13,10 @@ use clap::parser::ValueSource;
 enum Mode {
     /// Coordinators.
     Agent,
-    /// A search.
+    /// A search by new connections or sessions.
     FindPeak,
+    /// A search by requests on connections that are kept.
+    PeakKept,
     /// New connections per second.
     Rate,
     /// New sessions per second.
@@ -42,17 +44,19 @@ enum Source {
     AccessLog,
 }
 
-use Mode::{Agent, Connections, FindPeak, Rate, Replay, Requests, Sessions};
+use Mode::{Agent, Connections, FindPeak, PeakKept, Rate, Replay, Requests, Sessions};
 use Source::{AccessLog, List, SessionLog, Set, Url};
 
 impl Mode {
-    const ALL: [Mode; 7] = [Agent, FindPeak, Rate, Sessions, Replay, Requests, Connections];
+    const ALL: [Mode; 8] =
+        [Agent, FindPeak, PeakKept, Rate, Sessions, Replay, Requests, Connections];
 
     /// What the command line has it by.
     fn option(self) -> &'static str {
         match self {
             Agent => "--agent",
             FindPeak => "--find-peak",
+            PeakKept => "--find-peak on --connections",
             Rate => "--rate",
             Sessions => "--sessions",
             Replay => "--replay-times",
@@ -62,8 +66,13 @@ impl Mode {
     }
 
     fn of(given: Given<'_>) -> Mode {
+        if given.has("find-peak") && ["connections", "requests-per-s"].iter().any(|o| given.has(o))
+        {
+            return PeakKept;
+        }
         let is_written = |mode: &Mode| given.has(&mode.option()[2..]);
-        Mode::ALL.into_iter().find(is_written).unwrap_or(Connections)
+        let mut by_one_option = Mode::ALL.into_iter().filter(|mode| *mode != PeakKept);
+        by_one_option.find(is_written).unwrap_or(Connections)
     }
 }
 
@@ -105,9 +114,17 @@ struct Row {
     sources: &'static [Source],
 }
 
-const LOADS: &[Mode] = &[FindPeak, Rate, Sessions, Replay, Requests, Connections];
-const AT_A_RATE: &[Mode] = &[FindPeak, Rate, Sessions, Requests];
-const NOT_REPLAYED: &[Mode] = &[FindPeak, Rate, Sessions, Requests, Connections];
+impl Row {
+    /// The loads that it has an effect with, as what to use in the place of another.
+    fn other_modes(&self) -> impl Iterator<Item = Mode> {
+        let is_itself = |mode: &Mode| mode.option()[2..] == *self.option;
+        self.modes.iter().copied().filter(move |mode| *mode != PeakKept && !is_itself(mode))
+    }
+}
+
+const LOADS: &[Mode] = &[FindPeak, PeakKept, Rate, Sessions, Replay, Requests, Connections];
+const AT_A_RATE: &[Mode] = &[FindPeak, PeakKept, Rate, Sessions, Requests];
+const NOT_REPLAYED: &[Mode] = &[FindPeak, PeakKept, Rate, Sessions, Requests, Connections];
 const ONE_RUN: &[Mode] = &[Rate, Sessions, Replay, Requests, Connections];
 /// Loads of sessions, in which a request follows others.
 const IN_SESSIONS: &[Mode] = &[FindPeak, Rate, Sessions, Connections];
@@ -126,8 +143,8 @@ const HOLDS: &[Row] = &[
     row("url", LOADS, ANY),
     // How much.
     row("rate", &[FindPeak, Rate], ANY),
-    row("requests-per-s", &[Requests], ANY),
-    row("connections", &[Requests, Connections], ANY),
+    row("requests-per-s", &[PeakKept, Requests], ANY),
+    row("connections", &[PeakKept, Requests, Connections], ANY),
     row("sessions", &[FindPeak, Sessions], ANY),
     row("replay-times", &[Replay], &[AccessLog]),
     row("arrivals", AT_A_RATE, ANY),
@@ -185,8 +202,8 @@ const HOLDS: &[Row] = &[
     row("csv", ONE_RUN, ANY),
     row("hdr", ONE_RUN, ANY),
     row("fail-if", ONE_RUN, ANY),
-    row("find-peak", &[FindPeak], ANY),
-    row("plot", &[FindPeak], ANY),
+    row("find-peak", &[FindPeak, PeakKept], ANY),
+    row("plot", &[FindPeak, PeakKept], ANY),
     row("agents", LOADS, ANY),
     row("quiet", LOADS, ANY),
     row("tui", ONE_RUN, ANY),
@@ -267,7 +284,8 @@ const RULES: &[Rule] = &[
         when: |given, mode, source| {
             let is_of_singles =
                 given.0.get_one::<String>("http1.0").is_some_and(|which| which == "singles");
-            is_of_singles && (mode == Requests || !matches!(source, Set | SessionLog))
+            let are_singles = matches!(mode, Requests | PeakKept);
+            is_of_singles && (are_singles || !matches!(source, Set | SessionLog))
         },
         why: "as =singles, which is of sessions that have lengths and connections of their own: \
               use it with --mix, --fileset or --wsesslog, and without --requests-per-s",
@@ -295,7 +313,9 @@ pub(super) fn check(given: &ArgMatches) -> Result<(), String> {
         if !row.modes.contains(&mode) {
             let instead = match mode {
                 Agent => "its coordinators say what is done".into(),
-                _ => format!("use {}", either(row.modes.iter().map(|mode| mode.option()))),
+                PeakKept if row.modes.contains(&FindPeak) => "leave out --connections".into(),
+                FindPeak | PeakKept => "leave out --find-peak".into(),
+                _ => format!("use {}", either(row.other_modes().map(Mode::option))),
             };
             return Err(format!("--{name} has no effect with {}: {instead}", mode.option()));
         }

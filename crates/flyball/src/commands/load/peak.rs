@@ -9,26 +9,28 @@ use flyball_load::job::Load;
 use flyball_load::peak::{self, Point};
 use flyball_load::schedule::Profile;
 
-/// Where the search begins when no --rate is given, in requests per second.
-const FIRST_PER_S: f64 = 500.0;
-
 pub(super) fn run(asked: &Run) -> Result<ExitCode, String> {
-    let (first, is_sessions) = match &asked.options.load {
-        Load::Rate(profile) => (profile.highest_per_s(), false),
-        Load::Sessions(profile) => (profile.highest_per_s(), true),
-        Load::Connections(_) | Load::Requests(..) | Load::Replay(_) => (FIRST_PER_S, false),
+    let (first, name) = match &asked.options.load {
+        Load::Sessions(profile) => (profile.highest_per_s(), "sessions"),
+        Load::Requests(profile, _) => (profile.highest_per_s(), "requests-per-s"),
+        Load::Rate(profile) => (profile.highest_per_s(), "rate"),
+        Load::Connections(_) | Load::Replay(_) => return Err("--find-peak needs a rate".into()),
     };
     // Rates of the curve are requests; what is scheduled are sessions of some requests each.
     let (mut failures, stop) = (Vec::new(), AtomicBool::new(false));
-    let mut per_session = f64::from(asked.options.requests_per_connection.unwrap_or(1));
+    let mut per_session = f64::from(asked.options.requests_per_session());
     let curve = peak::find(first * per_session, |rate| {
         let profile = Profile::constant(rate / per_session);
         let mut options = asked.options.clone();
-        let name = if is_sessions { "sessions" } else { "rate" };
         let mut arguments: Vec<String> = asked.arguments.clone();
-        arguments.retain(|text| !text.starts_with("--rate=") && !text.starts_with("--sessions="));
-        arguments.insert(0, format!("--{name}={}", profile.text()));
-        options.load = if is_sessions { Load::Sessions(profile) } else { Load::Rate(profile) };
+        let written = format!("--{name}=");
+        arguments.retain(|text| !text.starts_with(&written));
+        arguments.insert(0, format!("{written}{}", profile.text()));
+        options.load = match options.load {
+            Load::Sessions(_) => Load::Sessions(profile),
+            Load::Requests(_, connections) => Load::Requests(profile, connections),
+            _ => Load::Rate(profile),
+        };
         let report = super::measured(asked, &options, &arguments, &stop)?;
         if stop.load(Relaxed) {
             return Err("it was interrupted".into());

@@ -147,15 +147,17 @@ fn the_knee_is_looked_for_and_drawn() {
     let directory = tempfile::tempdir().unwrap();
     let plot = directory.path().join("a.svg");
     let url = format!("http://{}/", server.address());
-    let quick = ["--find-peak", "--rate", "8000", "--duration", "60ms", "--timeout", "200ms"];
+    let quick = ["--find-peak", "--duration", "60ms", "--timeout", "200ms"];
     let more = ["--quiet", "--json", "--plot", plot.to_str().unwrap(), &url];
-    let output = load(&[&quick[..], &more].concat());
-    let curve = report(&output);
-    let points = curve["points"].as_array().unwrap();
-    assert!(points.len() >= 6, "{curve}");
-    assert!(curve["peak_per_s"].as_f64().unwrap() > 0.0);
-    let drawn = fs::read_to_string(&plot).unwrap();
-    assert_eq!(drawn.matches("<circle").count(), points.len());
+    for by in [&["--rate", "8000"][..], &["-R", "8000", "-c", "4"]] {
+        let output = load(&[&quick[..], by, &more].concat());
+        let curve = report(&output);
+        let points = curve["points"].as_array().unwrap();
+        assert!(points.len() >= 6, "{curve}");
+        assert!(curve["peak_per_s"].as_f64().unwrap() > 0.0);
+        let drawn = fs::read_to_string(&plot).unwrap();
+        assert_eq!(drawn.matches("<circle").count(), points.len());
+    }
 }
 
 /// Network namespaces with a bridge between them; they vanish with the value.

@@ -8,6 +8,7 @@ fn mode_words(mode: Mode, source: Source) -> Vec<&'static str> {
     let mut words = match mode {
         Agent => return vec!["--agent=127.0.0.1:1"],
         FindPeak => vec!["--find-peak"],
+        PeakKept => vec!["--find-peak", "--connections=1"],
         Rate => vec!["--rate=1"],
         Sessions => vec!["--sessions=1"],
         Replay => return vec!["--replay-times", "http://h/"],
@@ -124,7 +125,7 @@ fn every_option_holds_where_its_row_says_and_is_refused_elsewhere() {
     }
     // One for the agent and one for the replay, five for each of the others, and no log of
     // sessions at a rate of requests.
-    assert_eq!(bases, 26);
+    assert_eq!(bases, 30);
     let never = HOLDS.iter().zip(held).filter(|(_, held)| !held).map(|(row, _)| row.option);
     assert_eq!(never.collect::<Vec<_>>(), [""; 0], "options that hold nowhere");
 }
@@ -144,12 +145,20 @@ fn what_would_be_ignored_is_told_with_the_place_where_it_is_not() {
         ("--mix=s4 --think=1s --surge http://h/", "--think has no effect with --surge"),
         ("--mix=s4 --think=1s --pipeline=2 http://h/", "--think has no effect with --pipeline"),
         ("--agent=127.0.0.1:1 --rate=5", "--rate has no effect with --agent"),
-        ("--find-peak --csv=/x http://h/", "--csv has no effect with --find-peak"),
+        ("--find-peak --csv=/x http://h/", "no effect with --find-peak: leave out --find-peak"),
+        (
+            "--find-peak --connections=2 --think=1s http://h/",
+            "--think has no effect with --find-peak on --connections: leave out --connections",
+        ),
         ("--plot=/x http://h/", "--plot has no effect with --connections: use --find-peak"),
         ("--safe http://h/", "it is for --log"),
     ] {
         let found = told(&line.split(' ').collect::<Vec<_>>()).unwrap_or_default();
         assert!(found.contains(why), "{line}: {found}");
+    }
+    for kept in ["--connections=2", "--connections=2 --requests-per-s=100"] {
+        let line = format!("--find-peak {kept} http://h/");
+        assert_eq!(told(&line.split(' ').collect::<Vec<_>>()), None, "{line}");
     }
     let pauses = ["--connections=1", "--think=1s", "http://h/"];
     assert_eq!(told(&pauses), None, "between a reply and the next request");
