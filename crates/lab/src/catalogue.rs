@@ -198,6 +198,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("mine.toml");
         let text = "name = \"mine\"\ntitle = \"x\"\n[workload]\nname = \"one-packet\"\n\
+                    [axis]\nconnections = 4\n\
                     [[series]]\nname = \"a\"\ncontestant = \"flyball\"\n\
                     [[series]]\nname = \"b\"\ncommand = [\"sh\", \"{address}\", \"{root}\"]\n\
                     [[claims]]\nsays = \"x\"\nmeasure = \"goodput_per_s\"\nleft = \"a\"\n\
@@ -210,6 +211,8 @@ mod tests {
         assert_eq!((whole.rows.len(), whole.series[1].command.len()), (0, 3));
         for (from, to, why) in [
             ("{address}", "{addres}", "did you mean {address}?"),
+            ("connections = 4", "", "neither what it `varies` nor how many `connections`"),
+            ("\"sh\", ", "\"no-such\", ", "no program no-such on the search path"),
             ("contestant = \"flyball\"\n", "", "needs a `contestant` or a `command`"),
             ("command = [", "set = { a = 1 }\ncommand = [", "stands in it: without"),
         ] {
@@ -277,9 +280,17 @@ mod tests {
         let example = text.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("python.toml");
-        std::fs::write(&file, example).unwrap();
-        let read = named(&all().unwrap(), file.to_str().unwrap()).unwrap();
-        assert_eq!(read.series[1].command[0], "python3");
+        let read = |program: &str| {
+            std::fs::write(&file, example.replace("\"python3\"", program)).unwrap();
+            named(&all().unwrap(), file.to_str().unwrap())
+        };
+        // Python need not be here, and what is not here is told before anything runs.
+        assert_eq!(read("\"sh\"").unwrap().series[1].command[0], "sh");
+        let why = read("\"no-python\"").unwrap_err();
+        assert!(
+            why.ends_with("series \"python\": no program no-python on the search path"),
+            "{why}"
+        );
     }
 
     #[test]

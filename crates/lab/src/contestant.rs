@@ -78,7 +78,8 @@ pub fn check_series(series: &Series, axis: &Axis) -> Result<(), String> {
         if axis.varies == Varies::Setting {
             return Err("an axis of a setting is not of a command".into());
         }
-        return outsider::check(series);
+        outsider::check(series)?;
+        return outsider::program(series).map(|_| ());
     }
     if series.contestant.is_empty() {
         return Err("it needs a `contestant` or a `command`".into());

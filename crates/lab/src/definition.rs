@@ -191,7 +191,7 @@ pub struct Axis {
     /// The values of a full run.
     #[serde(default)]
     pub points: Vec<f64>,
-    /// Those of a quick one; of these, every claim can be judged.
+    /// Those of a quick one, by default all; of these, every claim can be judged.
     #[serde(default)]
     pub quick: Vec<f64>,
     /// The series at whose peak a value is 1; values are absolute without.
@@ -410,8 +410,11 @@ impl Experiment {
     /// With the line and the key, or what does not fit.
     pub fn parse(file: &str, text: &str) -> Result<Experiment, DefinitionError> {
         let wrong = |why: String| DefinitionError { file: file.to_owned(), why };
-        let experiment: Experiment =
+        let mut experiment: Experiment =
             toml::from_str(text).map_err(|error| wrong(with_nearest(error.to_string())))?;
+        if experiment.axis.quick.is_empty() {
+            experiment.axis.quick.clone_from(&experiment.axis.points);
+        }
         // One that reads another's runs is whole, and can be checked, when it has them.
         if experiment.shares_runs_of.is_none() {
             experiment.check().map_err(wrong)?;
@@ -506,8 +509,11 @@ impl Experiment {
             return Err("the workload has no name".into());
         }
         let varied = axis.varies != Varies::Nothing;
-        if varied && (axis.points.is_empty() || axis.quick.is_empty()) {
-            return Err("the axis has no points, or none for a quick run".into());
+        if varied && axis.points.is_empty() {
+            return Err("the axis has no points".into());
+        }
+        if !varied && axis.connections.is_none() {
+            return Err("the axis says neither what it `varies` nor how many `connections`".into());
         }
         if let Some(scale) = self.workload.scale {
             if axis.varies != Varies::Connections || !self.workload.name.starts_with("specweb99") {
@@ -698,6 +704,8 @@ reproduced = 1.1
         assert_eq!(experiment.series(true).count(), 2);
         assert_eq!(experiment.claims[0].at, Place::Last);
         assert_eq!(experiment.machine, Machine::default());
+        let all = Experiment::parse("x.toml", &WHOLE.replace("quick = [1.0, 1.5]\n", "")).unwrap();
+        assert_eq!(all.points(true), [0.5, 1.0, 1.5], "a quick run has all points by default");
     }
 
     #[test]
@@ -716,6 +724,9 @@ reproduced = 1.1
         assert!(why(&backwards).ends_with("does not fit the relation"));
         let quick = WHOLE.replace("quick = [1.0, 1.5]", "quick = [2.0]");
         assert!(why(&quick).contains("none of the points"));
+        let empty =
+            why(&WHOLE.replace("varies = \"rate\"", "")).contains("neither what it `varies`");
+        assert!(empty, "nor how many connections");
         let margin = WHOLE.replace("reproduced = 1.1", "margin = 0.1");
         assert!(why(&margin).contains("`reproduced` does not fit"), "{}", why(&margin));
         let margin = WHOLE.replace("reproduced = 1.1", "reproduced = 1.1\nmargin = 0.1");

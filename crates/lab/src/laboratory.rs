@@ -16,11 +16,11 @@ use crate::host::{
     Awake, Facts, Network, SCRATCH, SetupError, allowed_cpus, clear_leftovers, is_root,
     may_go_first, put_json, take,
 };
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Said};
 use crate::plan;
 use crate::report::{self, Campaign};
 use crate::run::{Cpus, STOLEN_PERCENT_MAX, Site};
-use crate::verdict::judge;
+use crate::verdict::{Verdict, judge};
 use crate::white_box;
 
 /// The name that stands for all experiments.
@@ -220,8 +220,8 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 impl Laboratory {
-    /// Runs experiments one after the other; all that are testable when none is named. Returns
-    /// what came of them, a line each. Blocks for minutes or hours.
+    /// Runs experiments one after the other. Returns what came of them, a line each, and whether
+    /// each has a result. Blocks for minutes or hours.
     ///
     /// # Errors
     /// When nothing can be run: an unknown name, a missing program, no right.
@@ -231,15 +231,16 @@ impl Laboratory {
         options: &Options,
         progress: &mut dyn Progress,
         stop: &dyn Fn() -> bool,
-    ) -> Result<String, String> {
+    ) -> Result<Said, String> {
         let experiments = catalogue::all().map_err(|error| error.to_string())?;
         let chosen = self.chosen(experiments, names)?;
         let _taken = take(&self.out).map_err(|error| error.to_string())?;
         let single = chosen.len() == 1;
         self.has_place(single)?;
-        let mut text = String::new();
+        let (mut text, mut has_result) = (String::new(), true);
         for (nth, experiment) in chosen.iter().enumerate() {
             if stop() {
+                has_result = false;
                 break;
             }
             let left = chosen[nth..].iter().map(|one| planned_s(one, &chosen, options)).sum();
@@ -249,6 +250,7 @@ impl Laboratory {
             match self.one(experiment, options, &out, progress, stop) {
                 Ok(outcome) => {
                     text += &line(&outcome);
+                    has_result &= outcome.verdict != Verdict::NoResult;
                     let page = Campaign::read(&out).and_then(|campaign| campaign.write());
                     let page = page.map_err(|error| error.to_string())?;
                     let _ = writeln!(text, "    {}", page.display());
@@ -257,6 +259,7 @@ impl Laboratory {
                 Err(why) => {
                     progress.note(&format!("{} failed: {why}", experiment.name));
                     let _ = writeln!(text, "{:<17} failed: {why}", experiment.name);
+                    has_result = false;
                 }
             }
         }
@@ -268,7 +271,7 @@ impl Laboratory {
                 Err(why) => writeln!(text, "no page of all: {why}"),
             };
         }
-        Ok(text)
+        Ok(Said { text, has_result })
     }
 
     /// Looks into the servers of experiments, one after the other. Returns where the pages are.
@@ -333,32 +336,26 @@ impl Laboratory {
     }
 
     /// The experiments of these names, or in these files, whose settings our server takes; all for
-    /// none, and for [`ALL`].
+    /// [`ALL`].
     fn chosen(
         &self,
         experiments: Vec<Experiment>,
         names: &[String],
     ) -> Result<Vec<Experiment>, String> {
-        let chosen = match names {
-            [] => experiments,
-            names => {
-                let mut named: Vec<Experiment> = Vec::with_capacity(names.len());
-                // Also what is asked for beside all has to be there.
-                for name in names.iter().filter(|name| *name != ALL) {
-                    let one = catalogue::named(&experiments, name)?;
-                    if !named.iter().any(|other| other.name == one.name) {
-                        named.push(one);
-                    }
-                }
-                if names.iter().any(|name| name == ALL) {
-                    named.retain(|one| !experiments.iter().any(|other| other.name == one.name));
-                    named.extend(experiments);
-                }
-                // Those first whose runs others may share.
-                named.sort_by_key(|experiment| experiment.shares_runs_of.is_some());
-                named
+        let mut chosen: Vec<Experiment> = Vec::with_capacity(names.len());
+        // Also what is asked for beside all has to be there.
+        for name in names.iter().filter(|name| *name != ALL) {
+            let one = catalogue::named(&experiments, name)?;
+            if !chosen.iter().any(|other| other.name == one.name) {
+                chosen.push(one);
             }
-        };
+        }
+        if names.iter().any(|name| name == ALL) {
+            chosen.retain(|one| !experiments.iter().any(|other| other.name == one.name));
+            chosen.extend(experiments);
+        }
+        // Those first whose runs others may share.
+        chosen.sort_by_key(|experiment| experiment.shares_runs_of.is_some());
         for experiment in &chosen {
             for series in experiment.series.iter().filter(|one| one.contestant == contestant::OURS)
             {

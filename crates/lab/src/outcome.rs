@@ -65,6 +65,16 @@ impl Outcome {
     }
 }
 
+/// What is told of experiments or of a search that are over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// What came of them, and where it is written.
+    pub text: String,
+    /// Whether anything came of them: runs that count were compared, or a search that was ended has
+    /// a best so far.
+    pub has_result: bool,
+}
+
 /// What the machine beneath took of the runs that count, in percent of their time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stolen {

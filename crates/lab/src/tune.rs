@@ -19,12 +19,12 @@ use crate::definition::{Axis, DYNAMIC, Experiment, Machine, Varies, Workload};
 use crate::generator;
 use crate::host::{Network, SCRATCH, SetupError, allowed_cpus, clear_leftovers, is_root, take};
 use crate::laboratory::{awake, client_first, cpus};
+use crate::outcome::Said;
 use crate::run::{Cpus, Site};
 
 pub use crate::space::{ARCHITECTURE, Knob, Point, Space};
 pub use bench::Score;
 pub use found::{End, Finalist, Found, Trial};
-pub use outcome::Said;
 pub use search::{Bench, Limits, Stage, Watch, search};
 
 /// The shortest budget: less would not start a server twice.

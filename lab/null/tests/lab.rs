@@ -104,7 +104,9 @@ fn campaign(directory: &Path, definition: &str, words: &[&str]) -> Came {
         .env("PATH", format!("{}:{path}", programs.display()))
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // With a result, or without.
+    let is_done = matches!(output.status.code(), Some(0 | 4));
+    assert!(is_done, "{}", String::from_utf8_lossy(&output.stderr));
     let read = |name: &str| serde_json::from_slice(&fs::read(out.join(name)).unwrap()).unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let void = said.lines().filter(|line| line.starts_with("void: ")).map(str::to_owned).collect();

@@ -26,7 +26,7 @@ pub enum Lab {
     Clear,
     /// Run some.
     Run {
-        /// Which; all that can be when there are none.
+        /// Which; all of them for `ALL`.
         names: Vec<String>,
         /// How.
         kind: Kind,
@@ -126,13 +126,17 @@ fn run() -> clap::Command {
             "Run experiments, judge them, and write a report of each.\n\nAs root each server has a \
              network namespace and a control group of its own; without, all run on loopback, and \
              the report says so. What has been set up is undone in the end, also after Ctrl-C; \
-             what a killed lab left is cleared by the next.",
+             what a killed lab left is cleared by the next.\n\nExit codes: 0 each experiment \
+             has a result, whichever; 1 nothing can be run, and why; 2 the command line is wrong; 4 \
+             one of them has no result: its runs were void, too few, or ended by Ctrl-C, or it \
+             failed beside others.",
         )
         .arg(
             Arg::new("name")
                 .value_name("NAME")
                 .action(ArgAction::Append)
-                .help("Which experiments; all without, or by ALL"),
+                .required(true)
+                .help("Which experiments, or files with one; all by ALL"),
         )
         .group(ArgGroup::new("kind").args(["quick", "full"]))
         .arg(switch("quick", "About a minute for each, at few points [default]"))

@@ -9,15 +9,16 @@ use flyball::cli::{Lab, LabKind};
 use flyball::experiments::refusal;
 use flyball_lab::campaign::{Options, Progress};
 use flyball_lab::laboratory::{self, Laboratory};
+use flyball_lab::outcome::Said;
 
 use super::progress::{self, spoken};
 
 pub(crate) fn run(asked: &Lab) -> ExitCode {
-    super::finish(outcome(asked))
+    super::finish_said(outcome(asked))
 }
 
-fn outcome(asked: &Lab) -> Result<String, String> {
-    match asked {
+fn outcome(asked: &Lab) -> Result<Said, String> {
+    let text = match asked {
         Lab::List => laboratory::list(),
         Lab::Show(name) => laboratory::show(name),
         Lab::Report(directories) => laboratory::report(directories),
@@ -54,12 +55,13 @@ fn outcome(asked: &Lab) -> Result<String, String> {
             let stop = Arc::new(AtomicBool::new(false));
             laboratory::on_interrupt(&stop)?;
             let stop = || stop.load(Relaxed);
-            match white_box {
-                true => laboratory.look_into(names, &options, &mut Lines, &stop),
-                false => laboratory.run(names, &options, &mut Lines, &stop),
+            if !white_box {
+                return laboratory.run(names, &options, &mut Lines, &stop);
             }
+            laboratory.look_into(names, &options, &mut Lines, &stop)
         }
-    }
+    };
+    text.map(|text| Said { text, has_result: true })
 }
 
 /// Says on standard error how it goes.

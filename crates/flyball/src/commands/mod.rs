@@ -32,6 +32,10 @@ use flyball::cli::Failure;
 use flyball::settings::{Typed, resolve};
 use flyball_arch::Settings;
 
+/// Exit code where nothing was compared.
+#[cfg(any(feature = "lab", feature = "tune"))]
+const NO_RESULT_EXIT: u8 = 4;
+
 /// The settings that the user's words make, checked against the architectures that there are.
 fn settings(typed: Typed) -> Result<Settings, Failure> {
     let names: Vec<&str> = flyball_arch::ALL.iter().map(|arch| arch.name()).collect();
@@ -49,6 +53,18 @@ fn finish(outcome: Result<String, String>) -> ExitCode {
             eprintln!("flyball: {why}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// The same of what may come to no result, which has an exit code of its own.
+#[cfg(any(feature = "lab", feature = "tune"))]
+fn finish_said(came: Result<flyball_lab::outcome::Said, String>) -> ExitCode {
+    match came {
+        Ok(said) if !said.has_result => {
+            print(&said.text);
+            ExitCode::from(NO_RESULT_EXIT)
+        }
+        came => finish(came.map(|said| said.text)),
     }
 }
 

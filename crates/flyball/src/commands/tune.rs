@@ -12,10 +12,10 @@ use flyball::settings::{Range, SETTINGS, SettingError, Typed, explain, find, rea
 use flyball_arch::ALL;
 use flyball_lab::contestant;
 use flyball_lab::definition::Value;
+use flyball_lab::outcome::Said;
 use flyball_lab::run::STOLEN_PERCENT_MAX;
 use flyball_lab::tune::{
-    ARCHITECTURE, Asked, Knob, Notes, Point, Requests, Said, Space, Stage, Target, Watch,
-    run as tuned,
+    ARCHITECTURE, Asked, Knob, Notes, Point, Requests, Space, Stage, Target, Watch, run as tuned,
 };
 
 use super::progress::{self, spoken};
@@ -34,17 +34,8 @@ const FIRST: &[&[(&str, &str)]] = &[
     &[("events", "epoll-edge"), ("accept.limit", "64")],
 ];
 
-/// Exit code where nothing was compared.
-const NO_RESULT_EXIT: u8 = 4;
-
 pub(crate) fn run(asked: &Tune) -> ExitCode {
-    match outcome(asked) {
-        Ok(said) if !said.has_result => {
-            super::print(&said.text);
-            ExitCode::from(NO_RESULT_EXIT)
-        }
-        came => super::finish(came.map(|said| said.text)),
-    }
+    super::finish_said(outcome(asked))
 }
 
 fn outcome(asked: &Tune) -> Result<Said, String> {

@@ -3,7 +3,7 @@
 //! A word of its command may hold names in braces, which stand for where it listens and what it
 //! serves. The command has to stay in the foreground, and to serve the files by their names.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Absent, Conditions};
@@ -48,6 +48,10 @@ pub(super) fn check(series: &Series) -> Result<(), String> {
             return Err(format!("nothing stands for {{{name}}}{}", near.unwrap_or_default()));
         }
     }
+    let first = command.first().map_or("", String::as_str);
+    if first.contains(' ') && !Path::new(first).is_file() {
+        return Err(format!("{first:?} is one word: write each word of a command by itself"));
+    }
     if !command.iter().any(|word| WHERE.iter().any(|name| word.contains(name))) {
         return Err(format!("the command does not say where to listen: {}", WHERE.join(" or ")));
     }
@@ -65,17 +69,20 @@ fn names_in(word: &str) -> impl Iterator<Item = &str> {
 /// # Errors
 /// That it is not.
 pub(super) fn is_there(series: &Series) -> Result<(), Absent> {
-    program(series).map(|_| ())
+    program(series).map(|_| ()).map_err(Absent::Unable)
 }
 
 /// The path of its program: as it is written if that is a path, else on the search path.
-fn program(series: &Series) -> Result<PathBuf, Absent> {
+///
+/// # Errors
+/// That it is not there. Which package brings it, if any, is not known of a program that a
+/// definition names.
+pub(super) fn program(series: &Series) -> Result<PathBuf, String> {
     let word = series.command.first().map_or("", String::as_str);
     if !word.contains('/') {
-        return find(word).map_err(Absent::Missing);
+        return find(word).map_err(|_| format!("no program {word} on the search path"));
     }
-    let path = std::fs::canonicalize(word).map_err(|error| format!("{word}: {error}"));
-    path.map_err(Absent::Unable)
+    std::fs::canonicalize(word).map_err(|error| format!("{word}: {error}"))
 }
 
 /// The command that starts it in its place.
@@ -87,10 +94,7 @@ pub(super) fn command(
     conditions: &Conditions,
     place: &Place,
 ) -> Result<Command, SetupError> {
-    let program = program(series).map_err(|absent| match absent {
-        Absent::Missing(missing) => missing.into(),
-        Absent::Unable(why) => SetupError(why),
-    })?;
+    let program = program(series).map_err(SetupError)?;
     let fill = |word: &String| {
         NAMES.iter().fold(word.clone(), |word, (name, value)| {
             word.replace(&format!("{{{name}}}"), &value(conditions))
@@ -135,6 +139,7 @@ mod tests {
     fn what_a_command_cannot_have_is_told() {
         for (words, why) in [
             (&["a", "{adress}"][..], "nothing stands for {adress}; did you mean {address}?"),
+            (&["sh -c", "{port}"], "\"sh -c\" is one word: write each word of a command by itself"),
             (&["a", "{root}"], "does not say where to listen: {address} or {port}"),
         ] {
             assert!(check(&series(words)).unwrap_err().contains(why), "{words:?}");
@@ -144,7 +149,8 @@ mod tests {
         let with = Series { architecture: Some("mt".into()), ..series(&["a", "{port}"]) };
         assert!(check(&with).unwrap_err().contains("without `architecture`"));
         let missing = is_there(&series(&["no-such-server", "{port}"])).unwrap_err();
-        assert!(matches!(missing, Absent::Missing(_)), "{missing:?}");
+        let why = "no program no-such-server on the search path";
+        assert_eq!(missing, Absent::Unable(why.into()));
         let missing = is_there(&series(&["/no/such", "{port}"])).unwrap_err();
         assert!(matches!(missing, Absent::Unable(_)), "{missing:?}");
     }

@@ -15,16 +15,8 @@ use super::{Asked, Target};
 use crate::contestant::OURS;
 use crate::definition::Value;
 use crate::host::{Facts, SetupError, put, put_json};
+use crate::outcome::Said;
 use crate::report::{Figure, Line, Spot, drawn, escaped, style};
-
-/// What came of tuning.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
-    /// In words.
-    pub text: String,
-    /// Whether anything was compared with the default, or is the best so far of what was ended.
-    pub has_result: bool,
-}
 
 /// Points that the page shows of the screen.
 const SHOWN_MAX: usize = 12;

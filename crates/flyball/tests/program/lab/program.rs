@@ -72,7 +72,7 @@ fn an_experiment_goes_from_set_up_to_verdict_and_leaves_nothing_behind() {
     let child = command.spawn().expect("flyball can be started");
     let id = child.id();
     let output = child.wait_with_output().expect("it ends");
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
     assert_eq!(namespaces_of(id), Vec::<String>::new());
     let verdict = json(&directory.path().join("verdict.json"));
     assert_eq!(verdict["experiment"], "s3-sec323");
@@ -123,7 +123,7 @@ fn goes_on(out: &Path, options: &[&str]) {
     }
     let again = [&["run", "s3-sec323", "--resume"], options].concat();
     let output = lab(&again);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
     let after = runs();
     for (path, text) in &before {
         assert_eq!(after.get(path) == Some(text), path != last, "{path:?}");
@@ -156,7 +156,7 @@ fn dynamic_requests_are_measured_where_their_module_answers() {
     let out = directory.path().to_str().unwrap();
     let short = ["--quick", "--seconds", "0.5", "--repetitions", "1", "--out", out];
     let output = lab(&[&["run", "s1-fig3"], &short[..]].concat());
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
     let runs = json(&directory.path().join("runs.json"));
     for record in runs["records"].as_array().unwrap() {
         assert_eq!(record["generator"]["errors"]["wrong_dynamic"], 0, "{record}");
@@ -174,7 +174,7 @@ fn clients_are_compared_that_are_a_process_for_each_connection() {
     let out = directory.path().to_str().unwrap();
     let short = ["--quick", "--seconds", "0.5", "--repetitions", "1", "--out", out];
     let output = lab(&[&["run", "s3-sec224"], &short[..]].concat());
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
     let runs = json(&directory.path().join("runs.json"));
     let records = runs["records"].as_array().unwrap().iter();
     let apart = |record: &&Value| record["series"] == "a process for each client";
@@ -248,12 +248,20 @@ fn a_definition_with_a_wrong_setting_would_be_noticed() {
 }
 
 #[test]
+fn nothing_runs_that_is_not_named() {
+    let output = lab(&["run"]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("<NAME>"), "{errors}");
+}
+
+#[test]
 fn a_definition_that_the_server_would_not_take_is_refused_before_anything_runs() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("own.toml");
     let definition = "name = \"own\"\ntitle = \"x\"\nsource = \"-\"\n\
          rows = [\"M0\"]\nshows = \"x\"\n\
-         [workload]\nname = \"one-packet\"\n\
+         [workload]\nname = \"one-packet\"\n[axis]\nconnections = 4\n\
          [[series]]\nname = \"a\"\ncontestant = \"flyball\"\narchitecture = \"mt\"\n\
          [[series]]\nname = \"b\"\ncontestant = \"flyball\"\nset = { \"accept.limt\" = 1 }\n\
          [[claims]]\nsays = \"x\"\nmeasure = \"goodput_per_s\"\nleft = \"a\"\nright = \"b\"\n\
