@@ -647,6 +647,8 @@ fn the_example_file_shows_the_defaults() {
     // They follow from the environment.
     settings.tls.acme.storage.clear();
     settings.tls.internal.clear();
+    assert!(matches!(settings.admin[..], [AdminPlace::Own(_)]));
+    settings.admin = vec![AdminPlace::Own(None)];
     assert_eq!(format!("{settings:?}"), format!("{:?}", defaults()));
 }
 
