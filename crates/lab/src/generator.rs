@@ -93,8 +93,11 @@ impl Report {
             let list = self.0[name].as_array().into_iter().flatten();
             list.filter_map(|text| text.as_str().map(str::to_owned)).collect()
         };
+        let limits = texts("client_limited_because");
         let mut void = texts("void_because");
-        void.extend(texts("client_limited_because"));
+        void.retain(|why| !limits.contains(why));
+        // What the generator advises are options of its own: they are no words of the lab's.
+        void.extend(texts("client_limited_causes"));
         void
     }
 }
@@ -287,14 +290,15 @@ mod tests {
             "status": { "200": 30, "304": 30, "503": 20 },
             "errors": { "wrong_body": 2, "short_body": 1, "refused": 4 },
             "warmup_errors": { "torn_body": 5, "refused": 6 },
-            "void_because": ["late"],
-            "client_limited_because": [],
+            "void_because": ["lost", "late: use more"],
+            "client_limited_because": ["late: use more"],
+            "client_limited_causes": ["late"],
         }));
         assert_eq!(report.figure("replies_per_s"), Some(5.5));
         assert_eq!(report.figure("latency_us.p99"), Some(7.0));
         assert_eq!(report.figure("latency_us.p42"), None);
         assert_eq!(report.wrong_bodies(), 8, "those of the warm-up included");
-        assert_eq!(report.void(), ["late"]);
+        assert_eq!(report.void(), ["lost", "late"], "without advice of options that it has not");
         assert_eq!((report.served_share(), Report(json!({})).served_share()), (0.75, 1.0));
     }
 

@@ -7,6 +7,7 @@ use crate::fileset;
 use crate::options::{Asking, Http10, Options};
 use crate::set_checks;
 use crate::target::Target;
+use crate::units::counted;
 use crate::workload::{
     AccessLog, Catalog, Dynamic, DynamicPlace, FilesetMix, Message, OneUrl, Replaying, Skipped,
     Surge, SurgeParameters, WeightedList, Workload, access_log, session_log,
@@ -51,11 +52,13 @@ pub(crate) fn source(
         Asking::List(file) => {
             let text = read(file)?;
             let text = str::from_utf8(&text).map_err(|error| named(file, &error))?;
-            let list = WeightedList::parse(text).map_err(|why| named(file, &why))?;
+            let scheme = if target.client.is_some() { "https" } else { "http" };
+            let site = format!("{scheme}://{}", target.authority);
+            let list = WeightedList::parse(text, &site).map_err(|why| named(file, &why))?;
             let list: Vec<_> =
                 list.iter().map(|(path, weight)| (*weight, catalog.add(&message(path)))).collect();
             let workload = WeightedList::new(&list, requests, options.seed);
-            let words = format!("{} paths of {}", list.len(), file.display());
+            let words = format!("{} of {}", counted(list.len(), "path"), file.display());
             (Box::new(workload.pipelined(pipelined)), words)
         }
         Asking::SessionLog(file) => {
@@ -64,7 +67,7 @@ pub(crate) fn source(
                 .map_err(|why| named(file, &why))?;
             notes.extend(skipped.note().map(|note| named(file, &note)));
             skipped_lines = skipped.count();
-            let words = format!("{} sessions of {}", log.sessions(), file.display());
+            let words = format!("{} of {}", counted(log.sessions(), "session"), file.display());
             (Box::new(log), words)
         }
         Asking::AccessLog(file) => {
@@ -82,7 +85,8 @@ pub(crate) fn source(
             notes.extend((left_out > 0).then(|| named(file, &note)));
             skipped_lines = skipped.count();
             starts_ns = Some(starts);
-            let words = format!("{} sessions of {}", sessions.sessions(), file.display());
+            let words =
+                format!("{} of {}", counted(sessions.sessions(), "session"), file.display());
             (Box::new(sessions), words)
         }
     };

@@ -80,6 +80,35 @@ impl Row {
     }
 }
 
+/// Runs of each side from which on their bootstrap is believed.
+const RUNS_MIN: usize = 5;
+
+/// Times that the most is of the least ratio beyond which an interval tells nothing.
+const RATIO_SPAN_MAX: f64 = 100.0;
+
+/// Most runs that are advised.
+const RUNS_ADVISED_MAX: f64 = 1_000.0;
+
+/// How many runs of each may tell whether a figure differs, if those of each side were too few, or
+/// differ too much among themselves; `None` where they tell.
+pub fn runs_needed(row: &Row, a: &Side, b: &Side) -> Option<usize> {
+    let runs = [a.runs(), b.runs()];
+    let is_wide = row.ratio().is_some_and(|ratio| ratio.high > RATIO_SPAN_MAX * ratio.low);
+    // One run says itself that it does not tell of others.
+    let are_few = runs.iter().all(|runs| *runs > 1) && runs.iter().any(|runs| *runs < RUNS_MIN);
+    if !is_wide && !are_few {
+        return None;
+    }
+    let (of_a, of_b) = (row.a.interval?, row.b.interval?);
+    // Half of an interval shrinks as the root of the runs grows: until both fit between the means.
+    let half = |of: Interval, runs: usize| (of.high - of.low) / 2.0 * (runs as f64).sqrt();
+    let apart = (row.a.figure - row.b.figure).abs();
+    let needed = ((half(of_a, runs[0]) + half(of_b, runs[1])) / apart).powi(2);
+    // Of no difference at all none tell, and it is no number.
+    let needed = if needed.is_finite() { needed } else { RUNS_ADVISED_MAX };
+    Some(needed.ceil().clamp(RUNS_MIN as f64, RUNS_ADVISED_MAX) as usize)
+}
+
 /// All figures of both sides.
 pub fn rows(a: &Side, b: &Side) -> Vec<Row> {
     let row = |&(name, figure): &(&'static str, Figure)| {
@@ -111,7 +140,13 @@ pub fn unlike(a: &Side, b: &Side) -> Vec<String> {
     ];
     let differs = |key: &&str| a.first(key) != b.first(key);
     let told = |key: &str| format!("{key}: {} and {}", a.first(key), b.first(key));
-    keys.into_iter().filter(differs).map(told).collect()
+    let scheme = |side: &Side| {
+        let url = side.first("url").as_str().unwrap_or_default();
+        url.split_once(':').map_or_else(String::new, |(scheme, _)| scheme.to_owned())
+    };
+    let (of_a, of_b) = (scheme(a), scheme(b));
+    let by_tls = (of_a != of_b).then(|| format!("scheme: {of_a} and {of_b}"));
+    by_tls.into_iter().chain(keys.into_iter().filter(differs).map(told)).collect()
 }
 
 #[cfg(test)]

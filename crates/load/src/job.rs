@@ -13,6 +13,7 @@ pub use crate::options::{Asking, Http10, Load, Options, Tls};
 
 use crate::asking::{Source, source};
 use crate::dial::Peer;
+use crate::doubts;
 use crate::engine::{self, Mode, Plan, Secure, Share, Timeouts};
 use crate::expecting::expect;
 use crate::observe::{Asked, Live, Report};
@@ -124,6 +125,7 @@ impl Job {
             preflight::spread(&mut plan, &target, options).into_iter().collect();
         notes.extend(preflight::check(&plan, &target, options)?);
         notes.append(&mut told);
+        notes.extend(doubts::told(options, &target.path));
         let mut asked = options.asked();
         asked.workload = words;
         asked.skipped_lines = skipped_lines;
@@ -177,6 +179,7 @@ impl Job {
             post_log,
             notes: self.notes.clone(),
             void: Vec::new(),
+            interrupted: false,
         })
     }
 }

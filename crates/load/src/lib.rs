@@ -12,6 +12,7 @@ mod asking;
 pub mod compare;
 mod content;
 mod dial;
+pub mod doubts;
 pub mod engine;
 mod expecting;
 pub mod fileset;

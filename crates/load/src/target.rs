@@ -32,11 +32,7 @@ impl Target {
     /// What is wrong with the URL, that its host is not known, or what is wrong with how TLS is to
     /// be spoken.
     pub fn resolve(url: &str, tls: &Tls) -> Result<Target, String> {
-        let (is_secure, authority, path) = split(url)?;
-        let (host, port) = host_and_port(&authority, if is_secure { 443 } else { 80 })?;
-        if !is_secure && *tls != Tls::default() {
-            return Err(format!("{url}: what is said of TLS has no effect on http:"));
-        }
+        let Named { is_secure, authority, path, host, port } = named(url, tls)?;
         let found = (host.as_str(), port).to_socket_addrs();
         let mut addresses: Vec<SocketAddr> = match found {
             Ok(found) => found.collect(),
@@ -52,6 +48,14 @@ impl Target {
         }
         let client = if is_secure { Some(client(&host, tls)?) } else { None };
         Ok(Target { url: url.into(), authority, path, addresses, client })
+    }
+
+    /// Whether a URL is one that can be loaded, its host not being looked up.
+    ///
+    /// # Errors
+    /// What is wrong with it, or which option has no effect on it.
+    pub fn check(url: &str, tls: &Tls) -> Result<(), String> {
+        named(url, tls).map(|_| ())
     }
 
     /// What is asked outside of the run: the first of its addresses.
@@ -97,7 +101,37 @@ fn client(host: &str, tls: &Tls) -> Result<Client, String> {
     };
     let now_s = clock::unix_ms() / 1000;
     let client = Client::new(host, &trust, tls.group.as_deref(), now_s);
-    client.map_err(|why| format!("{why}; name what is trusted by --ca, or use --insecure"))
+    client.map_err(|why| match (&trust, &tls.group) {
+        (Trust::Roots(roots), _) if roots.is_empty() => {
+            format!("{why}; name what is trusted by --ca, or use --insecure")
+        }
+        (_, Some(_)) => format!("--tls-group: {why}"),
+        _ => why,
+    })
+}
+
+/// What a URL names.
+struct Named {
+    is_secure: bool,
+    authority: String,
+    path: String,
+    host: String,
+    port: u16,
+}
+
+fn named(url: &str, tls: &Tls) -> Result<Named, String> {
+    let (is_secure, authority, path) = split(url)?;
+    let (host, port) = host_and_port(&authority, if is_secure { 443 } else { 80 })?;
+    let of_tls = [
+        ("--insecure", tls.insecure),
+        ("--ca", tls.ca.is_some()),
+        ("--tls-resume", tls.resume > 0.0),
+        ("--tls-group", tls.group.is_some()),
+    ];
+    match of_tls.iter().find(|(_, is_given)| *is_given && !is_secure) {
+        Some((option, _)) => Err(format!("{option} has no effect on {url}: it is for https://")),
+        None => Ok(Named { is_secure, authority, path, host, port }),
+    }
 }
 
 /// Whether it is of https, authority and path.
@@ -148,7 +182,7 @@ mod tests {
         assert_eq!(target.addresses, ["127.0.0.1:443".parse().unwrap()]);
         assert!(target.client.is_some());
         let why = Target::resolve("http://127.0.0.1/", &tls).unwrap_err();
-        assert!(why.contains("no effect on http:"), "{why}");
+        assert_eq!(why, "--insecure has no effect on http://127.0.0.1/: it is for https://");
         let none = Tls { ca: Some("/dev/null".into()), ..Tls::default() };
         let why = Target::resolve("https://127.0.0.1/", &none).unwrap_err();
         assert_eq!(why, "--ca /dev/null: no certificate in PEM");

@@ -57,6 +57,12 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
 
 const BYTES: &str = "expected bytes such as 4096, 64k or 5M";
 
+/// `1 line`, `2 lines`.
+pub(crate) fn counted(count: impl TryInto<u64> + std::fmt::Display, what: &str) -> String {
+    let plural = format!("{count} {what}s");
+    if count.try_into().is_ok_and(|count| count == 1) { format!("1 {what}") } else { plural }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +75,10 @@ mod tests {
         assert_eq!(parse_duration("3"), Ok(Duration::from_secs(3)));
         assert_eq!(parse_bytes("64k"), Ok(65536));
         assert!((parse_rate("2.5k").unwrap() - 2500.0).abs() < 1e-9);
+        assert_eq!(
+            (counted(1u64, "line"), counted(0usize, "file")),
+            ("1 line".into(), "0 files".into())
+        );
         for text in ["", "s", "5x", "-1s", "1e999s", "..s"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }

@@ -127,8 +127,8 @@ fn run() -> clap::Command {
              network namespace and a control group of its own; without, all run on loopback, and \
              the report says so. What has been set up is undone in the end, also after Ctrl-C; \
              what a killed lab left is cleared by the next.\n\nExit codes: 0 each experiment \
-             has a result, whichever; 1 nothing can be run, and why; 2 the command line is wrong; 4 \
-             one of them has no result: its runs were void, too few, or ended by Ctrl-C, or it \
+             has a result, whichever; 1 nothing can be run, and why; 2 the command line is wrong; \
+             4 one of them has no result: its runs were void, too few, or ended by Ctrl-C, or it \
              failed beside others.",
         )
         .arg(

@@ -11,11 +11,13 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, ValueParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, value_parser};
+use flyball_load::doubts;
 use flyball_load::engine::Closing;
 use flyball_load::fileset::{Kind, Manifest, Parameters};
 use flyball_load::job::{Asking, Http10, Load as Amount, Options, Tls};
 use flyball_load::observe::Threshold;
 use flyball_load::schedule::{Profile, Spread};
+use flyball_load::target::Target;
 use flyball_load::think::Think;
 use flyball_load::units::{parse_bytes, parse_duration};
 use flyball_load::workload::{DynamicOptions, SurgeParameters};
@@ -370,8 +372,8 @@ fn reports() -> Vec<Arg> {
         switch("find-peak", "Raise the rate until the server is saturated, and three times beyond")
             .long_help(
                 "Raise the rate until the server is saturated, and three times beyond: of new \
-                 connections, with --sessions of sessions, and with --connections of requests on so \
-                 many that are kept. It begins at --rate, --sessions or --requests-per-s.",
+                 connections, with --sessions of sessions, and with --connections of requests on \
+                 so many that are kept. It begins at --rate, --sessions or --requests-per-s.",
             ),
         file("plot", "FILE.svg", "Draw what --find-peak found"),
         text("agent", "ADDRESS", "Generate load for coordinators that connect to this address")
@@ -500,6 +502,21 @@ fn arguments(given: &ArgMatches) -> Vec<String> {
     arguments
 }
 
+/// Opens the files that say what is asked for: that one of them is not there is a mistake of the
+/// command line, and not of a run.
+///
+/// # Errors
+/// Which one, and why.
+fn look_at(given: &ArgMatches) -> Result<(), String> {
+    for option in ["list", "wsesslog", "log"] {
+        if let Some(file) = given.get_one::<PathBuf>(option) {
+            fs::File::open(file)
+                .map_err(|error| format!("--{option} {}: {error}", file.display()))?;
+        }
+    }
+    Ok(())
+}
+
 /// What the workload is.
 fn ask(given: &ArgMatches, options: &mut Options) {
     let file = |id: &str| given.get_one::<PathBuf>(id).cloned();
@@ -611,6 +628,7 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
         Some("singles") => Http10::Singles,
         Some(_) => Http10::Always,
     };
+    look_at(given)?;
     ask(given, &mut options);
     read(given, &mut options);
     let sources = given.get_many::<Vec<IpAddr>>("source").into_iter().flatten();
@@ -629,6 +647,8 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
         return Err("a --read-rate, --write-rate or --line-rate of 0 moves nothing".into());
     }
     options.tls = tls(given);
+    Target::check(&options.url, &options.tls)?;
+    doubts::refuse(&options)?;
     if text("close").as_deref() == Some("reset") {
         options.behaviour.closing = Closing::Reset;
     }

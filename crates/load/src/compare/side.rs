@@ -62,8 +62,13 @@ impl Side {
         for (nth, run) in self.runs.iter().enumerate() {
             let lists = ["void_because", "client_limited_because"].into_iter();
             let why = lists.flat_map(|key| run[key].as_array().into_iter().flatten());
-            let which = format!("{}, run {}", self.name, nth + 1);
-            void.extend(why.filter_map(Value::as_str).map(|why| format!("{which}: {why}")));
+            for why in why.filter_map(Value::as_str) {
+                let told = format!("{}, run {}: {why}", self.name, nth + 1);
+                // Newer reports have the client's limits in both lists.
+                if !void.contains(&told) {
+                    void.push(told);
+                }
+            }
         }
         void
     }

@@ -76,6 +76,39 @@ fn of_several_runs_the_interval_is_that_of_their_mean() {
 }
 
 #[test]
+fn too_few_runs_are_no_difference_and_how_many_may_tell_is_said() {
+    let many = |ms: &[u64]| ms.iter().map(|ms| report(*ms)).collect::<Vec<_>>().join("\n");
+    let (a, b) = (side("a", &many(&[1, 2, 3])), side("b", &many(&[201, 202, 203])));
+    let few = row(&rows(&a, &b), "p50");
+    assert_eq!((few.is_apart(), runs_needed(&few, &a, &b)), (Some(true), Some(5)));
+    let told = text(&a, &b);
+    assert!(told.contains("too little to tell: take about 5 runs of each\n"), "{told}");
+    assert!(!told.contains(" differs\n"), "{told}");
+    let near = side("b", &many(&[2, 3, 4]));
+    let needed = runs_needed(&row(&rows(&a, &near), "p50"), &a, &near);
+    assert!(needed.is_some_and(|runs| runs > 5), "{needed:?}");
+    let (a, b) = (side("a", &many(&[1, 2, 3, 1, 2])), side("b", &many(&[201, 202, 203, 201, 202])));
+    assert_eq!(runs_needed(&row(&rows(&a, &b), "p50"), &a, &b), None);
+    assert!(text(&a, &b).contains(" differs\n"));
+    let wide =
+        |low, high| Found { figure: 1.0, interval: Some(Interval { low, middle: 1.0, high }) };
+    let wide = Row { name: "p50", is_time: true, a: wide(0.01, 2.0), b: wide(0.5, 2.0) };
+    assert!(runs_needed(&wide, &a, &b).is_some());
+}
+
+#[test]
+fn http_beside_https_is_told() {
+    let of = |url: &str| {
+        let mut report: serde_json::Value = serde_json::from_str(&report(1)).unwrap();
+        report["url"] = url.into();
+        side("x", &report.to_string())
+    };
+    let (a, b) = (of("http://h:80/"), of("https://h:443/"));
+    assert_eq!(unlike(&a, &b), ["scheme: http and https"]);
+    assert!(unlike(&a, &of("http://other/")).is_empty());
+}
+
+#[test]
 fn what_is_no_report_and_what_does_not_count_is_told() {
     for (text, why) in
         [("", "no report"), ("{}", "no report of `flyball load"), ("{", "EOF while parsing")]

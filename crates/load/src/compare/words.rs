@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use flyball_stats::Interval;
 use serde_json::{Value, json as object};
 
-use super::{Found, Row, Side, rows, unlike, void};
+use super::{Found, Row, Side, rows, runs_needed, unlike, void};
 use crate::observe::short;
 
 /// How intervals of one run are to be read.
@@ -29,10 +29,9 @@ fn write(out: &mut String, a: &Side, b: &Side) -> std::fmt::Result {
         writeln!(out, "   intervals: {}", how(side))?;
     }
     writeln!(out, "\n{:<10}{:<34}{:<34}B/A", "", "A", "B")?;
-    let of_runs = a.runs() > 1 && b.runs() > 1;
     for row in rows(a, b) {
         let (left, right) = (shown(&row, row.a), shown(&row, row.b));
-        writeln!(out, "{:<10}{left:<34}{right:<34}{}", row.name, verdict(&row, of_runs))?;
+        writeln!(out, "{:<10}{left:<34}{right:<34}{}", row.name, verdict(&row, a, b))?;
     }
     writeln!(out)?;
     unlike(a, b).iter().try_for_each(|what| writeln!(out, "note: not alike: {what}"))?;
@@ -62,11 +61,15 @@ fn shown(row: &Row, found: Found) -> String {
 
 /// The ratio, and whether it is one: by several runs of both it is one of the servers, else of
 /// these runs.
-fn verdict(row: &Row, of_runs: bool) -> String {
+fn verdict(row: &Row, a: &Side, b: &Side) -> String {
+    let of_runs = a.runs() > 1 && b.runs() > 1;
     let ratio = match row.ratio() {
         Some(Interval { low, middle, high }) => format!("{middle:.3} ({low:.3} to {high:.3})"),
         None => return "too little to tell".into(),
     };
+    if let Some(runs) = runs_needed(row, a, b) {
+        return format!("{ratio} too little to tell: take about {runs} runs of each");
+    }
     match row.is_apart() {
         Some(true) if of_runs => format!("{ratio} differs"),
         Some(true) => format!("{ratio} apart in these runs"),
@@ -86,6 +89,7 @@ pub fn json(a: &Side, b: &Side) -> Value {
                 "b": found(row.b),
                 "ratio": row.ratio().map(ends),
                 "apart": row.is_apart(),
+                "runs_needed": runs_needed(row, a, b),
             })
         })
         .collect();

@@ -5,6 +5,28 @@ use serde_json::{Value, json};
 use super::histogram::Times;
 use super::json::times;
 
+/// What errors of TLS mean that those who load a server meet most, by a part of them.
+const MEANINGS: [(&str, &str); 4] = [
+    (
+        "CaUsedAsEndEntity",
+        "a CA's certificate is used as the server's: use --insecure, or make it with CA:FALSE",
+    ),
+    ("InvalidContentType", "this port seems to speak plain http"),
+    (
+        "UnknownIssuer",
+        "no authority that is trusted signed it: name one by --ca, or use --insecure",
+    ),
+    ("NotValidForName", "the certificate is of another name"),
+];
+
+/// An error of TLS with what it means, where that is known.
+fn in_words(why: String) -> String {
+    match MEANINGS.iter().find(|(part, _)| why.contains(part)) {
+        Some((_, meaning)) if !why.starts_with(meaning) => format!("{meaning} ({why})"),
+        _ => why,
+    }
+}
+
 /// Handshakes of connections that count, from the end of connecting on.
 #[derive(Clone, Debug, Default)]
 pub struct Handshakes {
@@ -36,7 +58,7 @@ impl Handshakes {
     /// Takes down why one failed, if no other was before it.
     pub(crate) fn failed_by(&mut self, why: Option<String>) {
         if self.failure.is_none() {
-            self.failure = why;
+            self.failure = why.map(in_words);
         }
     }
 
@@ -70,5 +92,28 @@ impl Handshakes {
             "agreed": self.agreed,
             "failure": self.failure,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::{Kind, Report};
+
+    #[test]
+    fn why_a_handshake_failed_is_told_in_words_once_and_where_the_run_is_void() {
+        let ca = "invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))";
+        let told = in_words(ca.into());
+        assert!(told.starts_with("a CA's certificate is used as the server's: use --insecure"));
+        assert!(told.ends_with(&format!("({ca})")), "{told}");
+        assert_eq!(in_words(told.clone()), told, "those of threads are put together");
+        assert_eq!(in_words("something else".into()), "something else");
+        let mut report = Report::default();
+        report.tally.error(Kind::Handshake, true);
+        let clear = "received corrupt message of type InvalidContentType";
+        report.tally.handshakes.failed_by(Some(clear.into()));
+        let void = report.void_because();
+        let why = "no request was sent: 1 times handshake: this port seems to speak plain http";
+        assert!(void[0].starts_with(why), "{void:?}");
     }
 }

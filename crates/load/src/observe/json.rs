@@ -57,6 +57,8 @@ pub fn json(report: &Report) -> Value {
     if let (Value::Object(all), Value::Object(more)) = (&mut value, counts) {
         all.extend(more);
     }
+    value["client_limited_causes"] = report.client_limit_causes().into();
+    value["interrupted"] = report.interrupted.into();
     value["version"] = env!("CARGO_PKG_VERSION").into();
     value["machine"] = machine_here();
     value[HISTOGRAM] = histogram(&tally.latency);
@@ -118,7 +120,7 @@ fn counts(report: &Report) -> Value {
         "client_cpu_s": tally.cpu_ns as f64 / 1e9,
         "client_busy_share": (tally.busy_max * 1000.0).round() / 1000.0,
         "valid": report.is_valid(),
-        "void_because": report.void_because(),
+        "void_because": report.invalid_because(),
         "notes": report.told(),
     })
 }

@@ -12,6 +12,10 @@ pub const LATE_SHARE_MAX: f64 = 0.01;
 /// Share of its time for which a thread may be busy before it is the client that is measured.
 pub const BUSY_SHARE_MAX: f64 = 0.95;
 
+/// Share of its time for which a thread has to be busy, for more threads to help against sessions
+/// that begin late.
+const BUSY_SHARE_LATE: f64 = 0.5;
+
 /// How a run was asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
@@ -69,6 +73,8 @@ pub struct Report {
     pub notes: Vec<String>,
     /// Why the run counts for nothing, beside the client's limits: agents that were lost.
     pub void: Vec<String>,
+    /// Whether a signal ended it early.
+    pub interrupted: bool,
 }
 
 impl Report {
@@ -95,9 +101,14 @@ impl Report {
         intended.saturating_sub(good) as f64 / intended.max(1) as f64
     }
 
-    /// What whoever reads it should know, what the run was prepared with and what came of it.
+    /// What a reader should know: notes from before the run, and on what came of it.
     pub fn told(&self) -> Vec<String> {
-        self.notes.iter().cloned().chain(self.nothing_good()).collect()
+        let interrupted = || {
+            let seconds = self.tally.window.seconds();
+            format!("interrupted: it was ended when {seconds:.1} s of it counted")
+        };
+        let early = self.interrupted.then(interrupted);
+        self.notes.iter().cloned().chain(early).chain(self.nothing_good()).collect()
     }
 
     /// That no reply was good, though there were some, and what most of them were.
@@ -124,41 +135,76 @@ impl Report {
         self.tally.late as f64 / self.tally.lateness.count().max(1) as f64
     }
 
-    /// Why it was the client that was measured, and not the server; empty when it was not.
+    /// Why it was the client that was measured, and not the server, and what to do about it; empty
+    /// when it was not.
     pub fn client_limits(&self) -> Vec<String> {
+        self.limits().into_iter().map(|(cause, advice)| format!("{cause}: {advice}")).collect()
+    }
+
+    /// The same without what to do about it.
+    pub fn client_limit_causes(&self) -> Vec<String> {
+        self.limits().into_iter().map(|(cause, _)| cause).collect()
+    }
+
+    fn limits(&self) -> Vec<(String, String)> {
         let tally = &self.tally;
-        let mut why = Vec::new();
+        let mut limits = Vec::new();
         for kind in KINDS.into_iter().filter(|kind| kind.is_of_client()) {
             let count = tally.errors_of(kind);
             if count > 0 {
-                why.push(format!("{count} times {}: {}", kind.name(), remedy(kind)));
+                limits.push((format!("{count} times {}", kind.name()), remedy(kind).into()));
             }
         }
-        let latest_us = tally.lateness.percentile_us(100.0 * (1.0 - LATE_SHARE_MAX));
-        let late_us = self.asked.late_after.as_secs_f64() * 1e6;
-        if latest_us > late_us {
-            why.push(format!(
-                "one in a hundred sessions began {:.1} ms late or later, and more than {} ms is \
-                 too late: use more --threads, free CPUs, or a lower rate; where latencies may be \
-                 as much too long, --late-after {:.0}ms fits what was done here",
-                latest_us / 1000.0,
-                late_us / 1000.0,
-                (latest_us / 1000.0).floor() + 1.0
-            ));
-        }
+        limits.extend(self.lateness());
         if tally.busy_max >= BUSY_SHARE_MAX {
-            why.push(format!(
-                "a thread was busy, or waited for a CPU, for {:.0} % of its time: use more \
-                 --threads",
-                tally.busy_max * 100.0
+            let percent = tally.busy_max * 100.0;
+            limits.push((
+                format!("a thread was busy, or waited for a CPU, for {percent:.0} % of its time"),
+                "use more --threads".into(),
             ));
         }
-        why
+        limits
+    }
+
+    /// That sessions began late, and what to do: more threads help one that has much to do, and not
+    /// one that has to wait for a CPU now and then.
+    fn lateness(&self) -> Option<(String, String)> {
+        let latest_us = self.tally.lateness.percentile_us(100.0 * (1.0 - LATE_SHARE_MAX));
+        let late_us = self.asked.late_after.as_secs_f64() * 1e6;
+        if latest_us <= late_us {
+            return None;
+        }
+        let (latest_ms, late_ms) = (latest_us / 1000.0, late_us / 1000.0);
+        let mut cause = format!(
+            "one in a hundred sessions began {latest_ms:.1} ms late or later, and more than \
+             {late_ms} ms is too late"
+        );
+        let is_busy = self.tally.busy_max >= BUSY_SHARE_LATE;
+        if !is_busy {
+            let percent = self.tally.busy_max * 100.0;
+            cause += &format!(
+                ", as other programs, or the machine beneath, had the CPU (the generator was busy \
+                 for {percent:.0} % of its time)"
+            );
+        }
+        let advice =
+            if is_busy { "use more --threads, free CPUs, or a lower rate" } else { "free CPUs" };
+        let fits_ms = latest_ms.floor() + 1.0;
+        let advice = format!(
+            "{advice}; where latencies may be as much too long, --late-after {fits_ms:.0}ms fits \
+             what was done here"
+        );
+        Some((cause, advice))
     }
 
     /// Why the run counts for nothing, beside the client's limits.
     pub fn void_because(&self) -> Vec<String> {
         self.void.iter().cloned().chain(self.nothing()).collect()
+    }
+
+    /// All reasons why the numbers say nothing about the server, the client's limits last.
+    pub fn invalid_because(&self) -> Vec<String> {
+        self.void_because().into_iter().chain(self.client_limits()).collect()
     }
 
     /// That nothing was sent, or nothing answered, and what failed most.
@@ -169,14 +215,18 @@ impl Report {
         };
         let most = KINDS.into_iter().max_by_key(count).filter(|kind| count(kind) > 0);
         let what = if tally.bytes_out == 0 { "sent" } else { "answered" };
-        let why = most.map(|kind| format!(": {} times {}", count(&kind), kind.name()));
+        let why = most.map(|kind| {
+            let first = tally.handshakes.failure.iter().filter(|_| kind == Kind::Handshake);
+            let first: String = first.map(|why| format!(": {why}")).collect();
+            format!(": {} times {}{first}", count(&kind), kind.name())
+        });
         let told = || format!("no request was {what}{}", why.unwrap_or_default());
         (tally.replies_total == 0).then(told)
     }
 
     /// Whether the numbers say something about the server.
     pub fn is_valid(&self) -> bool {
-        self.void_because().is_empty() && self.client_limits().is_empty()
+        self.invalid_because().is_empty()
     }
 }
 
@@ -223,6 +273,11 @@ mod tests {
         let report = late(2, 50_000_000);
         let why = report.client_limits().join("; ");
         assert!(why.contains("began 50.0 ms late") && why.contains("more than 1 ms"), "{why}");
+        assert!(why.contains("too late, as other programs"), "{why}");
+        let mut busy = report.clone();
+        busy.tally.busy_max = 0.7;
+        assert!(busy.client_limits()[0].contains("too late: use more --threads"), "{why}");
+        assert_eq!(report.invalid_because(), report.client_limits());
         assert!(why.contains("--late-after 51ms fits what was done here"), "{why}");
         assert!(!report.is_valid() && (report.late_share() - 0.02).abs() < 1e-9);
         let later = Asked { late_after: Duration::from_millis(51), ..Asked::default() };

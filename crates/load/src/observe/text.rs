@@ -85,7 +85,9 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
 
 /// A line for each time that was taken.
 fn times(out: &mut String, report: &Report) -> std::fmt::Result {
-    writeln!(out, "  {:<27}min       p50       p90       p99     p99.9       max", "")?;
+    let names = ["min", "p50", "p75", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
+    let names: String = names.map(|name| format!(" {name:>8}")).concat();
+    writeln!(out, "  {:<20}{names}", "")?;
     let (tally, shaken) = (&report.tally, &report.tally.handshakes);
     // Where the server sets the pace nothing is due before it is begun.
     let is_closed = report.asked.mode == "closed";
@@ -135,14 +137,12 @@ fn load(report: &Report) -> String {
 
 fn row(times: &Times) -> String {
     if times.count() == 0 {
-        return format!("{:>10}", "-");
+        return format!(" {:>8}", "-");
     }
-    let mut row = format!("{:>10}", short(times.min_us()));
-    for percentile in [50.0, 90.0, 99.0, 99.9] {
-        let _ = write!(row, "{:>10}", short(times.percentile_us(percentile)));
-    }
-    let _ = write!(row, "{:>10}", short(times.max_us()));
-    row
+    let between = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
+    let between = between.map(|percentile| times.percentile_us(percentile));
+    let all = [times.min_us()].into_iter().chain(between).chain([times.max_us()]);
+    all.map(|us| format!(" {:>8}", short(us))).collect()
 }
 
 /// A time in the unit that suits it.

@@ -102,6 +102,11 @@ impl Profile {
         self.pieces.iter().map(|piece| piece.shape.highest()).fold(0.0, f64::max)
     }
 
+    /// Seconds after which the rate goes on as it is, or as a sine.
+    pub fn changes_until_s(&self) -> f64 {
+        self.pieces.last().map_or(0.0, |last| last.start_s)
+    }
+
     /// Seconds after which `arrivals` have arrived; `None` when that never happens.
     pub fn time_of(&self, arrivals: f64) -> Option<f64> {
         let at = self.pieces.partition_point(|piece| piece.arrived <= arrivals).max(1) - 1;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Catalog, Content, Dynamic, Expected, Follow, Message, Step, Workload};
 use crate::fileset::{File, FileContent, Kind, Manifest, Mix, open};
 use crate::random::{Purpose, Random};
+use crate::units::counted;
 
 /// Sizes up to which replies are counted together, for the rule that no size may be treated worse
 /// than others (S4, Section 5).
@@ -61,7 +62,7 @@ impl FilesetMix {
             catalog.add(&message_for(file, base, message, Some(Arc::new(content))));
         }
         let made = FilesetMix::of(&manifest, files.len(), catalog, numbers);
-        Ok((made, format!("{} files of {kind}", files.len())))
+        Ok((made, format!("{} of {kind}", counted(files.len(), "file"))))
     }
 
     /// The same of a set that is not at hand: nothing is known of the files but their paths.
@@ -83,7 +84,7 @@ impl FilesetMix {
             });
         }
         let made = FilesetMix::of(manifest, files.len(), catalog, numbers);
-        Ok((made, format!("{} paths of {}", files.len(), manifest.kind)))
+        Ok((made, format!("{} of {}", counted(files.len(), "path"), manifest.kind)))
     }
 
     /// The same, with the requests of a session sent together as far as they may be pipelined.

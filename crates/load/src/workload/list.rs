@@ -40,16 +40,25 @@ impl WeightedList {
         self
     }
 
-    /// Lines of `PATH` or `PATH WEIGHT`; empty ones and those that begin with `#` are passed over.
+    /// Lines of `PATH` or `PATH WEIGHT`; a path may be a URL of `site`, such as `http://h:80`.
+    /// Empty lines and those that begin with `#` are passed over.
     ///
     /// # Errors
     /// The number of a line that is none of these, and why.
-    pub fn parse(text: &str) -> Result<Vec<(String, f64)>, String> {
+    pub fn parse(text: &str, site: &str) -> Result<Vec<(String, f64)>, String> {
         let mut list = Vec::new();
         for (number, line) in text.lines().enumerate() {
             let number = number + 1;
             let mut words = line.split_whitespace();
             let Some(path) = words.next().filter(|path| !path.starts_with('#')) else { continue };
+            let path = match path.strip_prefix(site) {
+                Some("") => "/",
+                Some(rest) if rest.starts_with('/') => rest,
+                _ if path.contains("://") && !path.starts_with('/') => {
+                    return Err(format!("line {number}: {path} is no URL of {site}"));
+                }
+                _ => path,
+            };
             if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
                 return Err(format!("line {number}: {path:?} is not a path"));
             }
@@ -115,17 +124,22 @@ mod tests {
 
     #[test]
     fn a_list_is_read_line_by_line_and_a_wrong_line_is_named() {
-        let text = "# weights\n/a 2\n\n/b\n";
-        assert_eq!(WeightedList::parse(text), Ok(vec![("/a".into(), 2.0), ("/b".into(), 1.0)]));
+        let parse = |text: &str| WeightedList::parse(text, "http://h:80");
+        let text = "# weights\n/a 2\n\n/b\nhttp://h:80/c?d 3\nhttp://h:80\n";
+        let list = [("/a", 2.0), ("/b", 1.0), ("/c?d", 3.0), ("/", 1.0)];
+        let list: Vec<_> = list.map(|(path, weight)| (path.to_owned(), weight)).into();
+        assert_eq!(parse(text), Ok(list));
         for (text, why) in [
             ("/a\nb 2", "line 2"),
+            ("http://other/a", "line 1: http://other/a is no URL of http://h:80"),
+            ("http://h:8080/a", "is no URL of"),
             ("/a x", "line 1"),
             ("/a 1 2", "line 1"),
             ("/a -1", "line 1"),
             ("/a 0", "nothing"),
             ("", "nothing"),
         ] {
-            assert!(WeightedList::parse(text).unwrap_err().contains(why), "{text}");
+            assert!(parse(text).unwrap_err().contains(why), "{text}");
         }
     }
 }

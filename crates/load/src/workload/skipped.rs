@@ -1,5 +1,7 @@
 //! Lines of a log that say nothing that could be asked for.
 
+use crate::units::counted;
+
 /// How many of them are told one by one.
 const TOLD_MAX: usize = 5;
 
@@ -42,7 +44,9 @@ impl Skipped {
     pub fn note(&self) -> Option<String> {
         let more = if self.count > self.told.len() as u64 { "; ..." } else { "" };
         let told = self.told.join("; ");
-        (self.count > 0).then(|| format!("{} lines were skipped: {told}{more}", self.count))
+        let were = if self.count == 1 { "was" } else { "were" };
+        let lines = counted(self.count, "line");
+        (self.count > 0).then(|| format!("{lines} {were} skipped: {told}{more}"))
     }
 }
 

@@ -11,7 +11,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use flyball::cli::{self, Command, Load, Run};
 use flyball_load::agent;
@@ -84,10 +84,13 @@ fn measured(
     if !asked.agents.is_empty() {
         let coordinate =
             || agent::coordinate(&asked.agents, arguments, options.asked(), &live, stop);
-        return watched(&live, stop, shows, coordinate);
+        let report = watched(&live, stop, shows, coordinate)?;
+        return Ok(Report { interrupted: stop.load(Relaxed), ..report });
     }
     let job = Job::prepare(options)?;
-    watched(&live, stop, shows, || job.run(&live, stop)).map_err(|error| error.to_string())
+    let report = watched(&live, stop, shows, || job.run(&live, stop));
+    let report = report.map_err(|error| error.to_string())?;
+    Ok(Report { interrupted: stop.load(Relaxed), ..report })
 }
 
 /// Says why a run failed or is void, and the exit code for it.
@@ -95,10 +98,10 @@ fn verdict(asked: &Run, report: &Report) -> ExitCode {
     let failures = failures(asked, report);
     failures.iter().for_each(|why| eprintln!("flyball: failed: {why}"));
     let judges = !asked.fail_if.is_empty();
-    let void = report.void_because();
-    if !void.is_empty() || judges && !report.is_valid() {
-        let why = void.first().map(|why| format!(" ({why})")).unwrap_or_default();
-        eprintln!("flyball: the run is void: it says nothing about the server{why}");
+    let (void, why) = (report.void_because(), report.invalid_because());
+    if !void.is_empty() || judges && !why.is_empty() {
+        let why = why.join("; ");
+        eprintln!("flyball: the run is void: it says nothing about the server ({why})");
         return ExitCode::from(VOID_EXIT);
     }
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED_EXIT) }

@@ -48,7 +48,7 @@ fn a_log_is_replayed_in_order_and_by_its_times() {
     assert_eq!(found["status"]["200"], 5, "{found}");
     let duration = found["duration_s"].as_f64().unwrap();
     assert!((duration - 0.201).abs() < 1e-6, "four seconds at twenty times the speed: {duration}");
-    assert!(found["notes"].to_string().contains("1 lines were skipped: line 6"), "{found}");
+    assert!(found["notes"].to_string().contains("1 line was skipped: line 6"), "{found}");
     let output = load(&["--strict", "--replay-times=x20", "--log", &file, &url]);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{errors}");
@@ -194,7 +194,7 @@ fn a_log_cut_off_at_a_size_of_its_files_is_asked_for_with_the_files_that_were_ma
     assert!(!fs::exists(&site).unwrap(), "nothing is made of it");
     let told = fileset(&[&["log", &site], &cut[..]].concat());
     assert!(told.starts_with("2 files with 70900 bytes of a log in "), "{told}");
-    assert!(told.contains("1 lines were skipped: line 6: it has no [time]"), "{told}");
+    assert!(told.contains("1 line was skipped: line 6: it has no [time]"), "{told}");
     assert!(fs::read(path("site/b/index.html")).unwrap().starts_with(b"      900 b/index.html\n"));
     let server = server_of(site.as_ref());
     let url = format!("http://{}/", server.address());

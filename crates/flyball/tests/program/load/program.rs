@@ -90,7 +90,12 @@ fn what_cannot_be_run_says_what_to_do() {
         (&["--warmup", "20s", "http://127.0.0.1/"], 1, "shorter than the --duration"),
         // Descriptors or ports, whichever are fewer here.
         (&["--connections", "200000", "http://127.0.0.1/"], 1, "200000 connections need"),
-        (&["--list", "/nonexistent", "http://127.0.0.1/"], 1, "/nonexistent"),
+        (&["--list", "/nonexistent", "http://127.0.0.1/"], 2, "--list /nonexistent: No such file"),
+        (&["--log", "/nonexistent", "http://127.0.0.1/"], 2, "--log /nonexistent: No such file"),
+        (&["--body", "/nonexistent", "http://127.0.0.1/"], 2, "--body /nonexistent: No such file"),
+        (&["127.0.0.1:80"], 2, "not a URL of http"),
+        (&["--insecure", "http://127.0.0.1/"], 2, "--insecure has no effect on http://127.0.0.1/"),
+        (&["-d", "0s", "http://127.0.0.1/"], 2, "nothing would begin"),
         (
             &[
                 "--rate=1",
