@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use flyball_sys::clients::Rate;
 
-use crate::routes::{Fault, PathRules};
+use crate::routes::{Fault, PathRules, Prefix, relative_of};
 
 /// Most tables of one site: a request is compared with one after the other.
 const LIMITS_MAX: usize = 256;
@@ -80,10 +80,30 @@ impl LimitSettings {
         self.connections.is_some() || self.connections_per_address.is_some()
     }
 
+    /// The paths, as they are written.
+    fn paths(&self) -> &str {
+        self.path.as_deref().or(self.pattern.as_deref()).unwrap_or_default()
+    }
+
+    /// Whether all paths of a later limit are among those of this one, as far as that can be seen.
+    fn leaves_nothing_to(&self, later: &LimitSettings) -> bool {
+        let covers = |path: &str| self.path.as_deref().is_some_and(|own| covers(own, path));
+        match (&later.path, &later.pattern) {
+            (Some(path), _) => covers(path),
+            (None, Some(pattern)) => self.pattern.as_ref() == Some(pattern) || covers("/"),
+            (None, None) => false,
+        }
+    }
+
     fn says_nothing(&self) -> bool {
         let limits = self.requests_per_address.is_some() || self.bandwidth.is_some();
         !limits && !self.counts_connections()
     }
+}
+
+/// Whether a path is beneath another, however both are written.
+fn covers(path: &str, other: &str) -> bool {
+    Prefix::of(path).covers(relative_of(other.as_bytes(), &mut Vec::new()).0)
 }
 
 /// What is wrong with limits whose values are right each by itself.
@@ -102,12 +122,18 @@ pub fn faults(limits: &[LimitSettings]) -> Vec<Fault> {
         }
         let paths = (limit.path.as_deref(), limit.pattern.as_deref());
         faults.extend(Fault::of_paths("limit", at, paths));
-        let same = |one: &LimitSettings| limit.pattern.is_some() && one.pattern == limit.pattern;
-        if let Some(first) = limits[..at].iter().position(same) {
-            let pattern = limit.pattern.as_deref().unwrap_or_default();
-            let why = format!("{pattern} has a limit already, and this one would never count");
+        if let Some(first) = limits[..at].iter().position(|one| one.leaves_nothing_to(limit)) {
+            let key = if limit.path.is_some() { "path" } else { "match" };
+            let (all, these) = (limits[first].paths(), limit.paths());
+            let why = match all == these {
+                true => format!("{these} has a limit already, and this one would never count"),
+                false => format!(
+                    "{all} is limited before, and all of {these} with it: this one would never \
+                     count; put it first"
+                ),
+            };
             let other = Some(("limit", first));
-            faults.push(Fault { other, ..Fault::of_table("limit", at, "match", why) });
+            faults.push(Fault { other, ..Fault::of_table("limit", at, key, why) });
         }
     }
     faults

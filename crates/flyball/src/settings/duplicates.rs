@@ -85,7 +85,6 @@ fn claim<'a>(site: &'a SiteSettings, table: &'static str, number: usize) -> Opti
     };
     match table {
         "access" => of(site.access.rules.get(number)?.path.as_deref()?, &[], false),
-        "limit" => of(site.limits.get(number)?.path.as_deref()?, &[], false),
         "return" => of(site.routes.returns.get(number)?.path.as_deref()?, &[], false),
         "cgi" => of(&site.cgi.get(number)?.path, &[], false),
         "fastcgi" => site.fastcgi.get(number).and_then(|one| of(&one.path, &one.extensions, false)),
@@ -99,7 +98,7 @@ impl Claim<'_> {
     /// What both claim, if one of them leaves nothing to the other.
     fn meets(&self, other: &Claim<'_>) -> Option<String> {
         // Rules stand beside what answers; that is found by its path as they are.
-        let is_rule = |table: &&'static str| matches!(*table, "access" | "limit" | "return");
+        let is_rule = |table: &&'static str| matches!(*table, "access" | "return");
         let rule = |table: &'static str| Some(table).filter(is_rule);
         let is_module = |claim: &Claim<'_>| claim.table == "module";
         let alike = rule(self.table) == rule(other.table) && self.exact == other.exact;

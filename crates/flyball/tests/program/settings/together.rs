@@ -314,6 +314,32 @@ fn a_rule_that_would_never_count_names_the_one_that_does() {
 }
 
 #[test]
+fn a_limit_that_would_never_count_names_the_one_that_does() {
+    let limit = |paths: &str| format!("[[site.limit]]\n{paths}\nconnections = 1\n");
+    let both = |first: &str, second: &str| format!("{}{}", limit(first), limit(second));
+    let (all, below, small) = ("path = \"/\"", "path = \"/a%62\"", "path = \"/ab/c\"");
+    let why = |key, first, second| {
+        format!(
+            "8: site.limit.{key}: {first} is limited before, and all of {second} with it: this \
+             one would never count; put it first; the first is at flyball.toml:4"
+        )
+    };
+    told_of_a_site(&[
+        (&both(all, below), &why("path", "/", "/a%62")),
+        (&both(all, "match = '~x$'"), &why("match", "/", "~x$")),
+        (&both(below, small), &why("path", "/a%62", "/ab/c")),
+        (
+            &both(below, below),
+            "8: site.limit.path: /a%62 has a limit already, and this one would never count; the \
+             first is at flyball.toml:4",
+        ),
+    ]);
+    for lines in [both(small, all), both(below, "match = '~x$'"), both("match = '~x$'", all)] {
+        settings(&format!("{SITE}{lines}"));
+    }
+}
+
+#[test]
 fn a_fallback_is_a_file_that_is_there() {
     told_of_a_site(&[
         ("fallback = \"/nope.html\"", "4: site.fallback: there is no file src/nope.html"),
