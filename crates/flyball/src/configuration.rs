@@ -58,8 +58,9 @@ fn searched(name: &Path) -> PathBuf {
 }
 
 impl Configuration for CommandLine {
-    fn has_file(&self) -> bool {
-        self.typed.file.is_some()
+    fn file(&self) -> Option<PathBuf> {
+        let file = self.typed.file.as_deref()?;
+        Some(std::path::absolute(file).unwrap_or_else(|_| file.to_owned()))
     }
 
     fn program(&self) -> (PathBuf, Vec<OsString>) {
@@ -80,9 +81,7 @@ impl Configuration for CommandLine {
 
     fn changed(&self, settings: &Settings, key: &str, value: &str) -> Result<Settings, String> {
         let Some(setting) = find(SETTINGS, key) else {
-            let near = nearest(key, SETTINGS.iter().map(|setting| setting.key));
-            let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-            return Err(format!("there is no setting {key:?}{hint}"));
+            return Err(self.unknown(key));
         };
         let mut settings = settings.clone();
         setting.apply(&mut settings, &Raw::Text(value.to_owned()), Path::new("")).map_err(
@@ -90,6 +89,12 @@ impl Configuration for CommandLine {
         )?;
         settings.given.insert(setting.key, format!("{}: ", setting.key));
         Ok(settings)
+    }
+
+    fn unknown(&self, key: &str) -> String {
+        let near = nearest(key, SETTINGS.iter().map(|setting| setting.key));
+        let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        format!("there is no setting {key:?}{hint}")
     }
 
     fn changes(&self, key: &str) -> Changes {

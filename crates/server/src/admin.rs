@@ -17,6 +17,7 @@ mod visit;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -63,6 +64,8 @@ pub(crate) struct Admin {
     pub(crate) listeners: Vec<Arc<OwnedFd>>,
     pub(crate) started_ms: u64,
     pub(crate) master: i32,
+    /// The file of the configuration, if there is one.
+    pub(crate) configuration: Option<PathBuf>,
     /// The certificates of the sites.
     pub(crate) certificates: Vec<Told>,
 }

@@ -45,8 +45,8 @@ impl Changes {
 /// The configuration of a server, as its master asks for it. What was asked for in an earlier call
 /// may change what a later one gives: only the newest settings that took effect count.
 pub trait Configuration: fmt::Debug {
-    /// Whether there is a file that it is read from.
-    fn has_file(&self) -> bool;
+    /// The file that it is read from, by its whole path, if there is one.
+    fn file(&self) -> Option<PathBuf>;
 
     /// The path at which the program of this server is found, whatever is there by now, and the
     /// words that it was started with, of which the first is its name.
@@ -64,6 +64,9 @@ pub trait Configuration: fmt::Debug {
     /// # Errors
     /// Why not: there is no such key, or the value is not one of its.
     fn changed(&self, settings: &Settings, key: &str, value: &str) -> Result<Settings, String>;
+
+    /// What is said of a key that no setting has.
+    fn unknown(&self, key: &str) -> String;
 
     /// How a running server takes a change of this setting.
     fn changes(&self, key: &str) -> Changes;

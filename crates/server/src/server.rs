@@ -1,6 +1,7 @@
 //! A server before it runs: its sites opened, its addresses bound, its warnings told.
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flyball_acme::Configuration as Acme;
@@ -235,6 +236,11 @@ impl Server {
     /// The user that workers become, when it is another than that of the master.
     pub fn user(&self) -> Option<&str> {
         self.setup.confinement.user()
+    }
+
+    /// The file of its configuration, if it has one.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        self.configuration.as_ref()?.file()
     }
 
     /// How many workers there will be.

@@ -66,7 +66,9 @@ impl Server {
     /// # Errors
     /// When the first workers cannot be started.
     pub fn run(self) -> io::Result<bool> {
-        title::set("flyball: master");
+        // Of several servers on a machine it tells which one this is.
+        let file = self.file().map(|file| format!(" {}", file.display())).unwrap_or_default();
+        title::set(&format!("flyball: master{file}"));
         self.setup.confinement.confine_master()?;
         Master::new(self)?.run()
     }

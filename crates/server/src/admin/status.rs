@@ -22,6 +22,8 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
         "arch": snapshot.architecture,
         // Its name in the version before.
         "architecture": snapshot.architecture,
+        "master": snapshot.admin.master,
+        "configuration": snapshot.admin.configuration.as_ref().map(|file| file.to_string_lossy()),
         "generation": snapshot.generation,
         "workers": snapshot.workers,
         "listen": listens.clone().map(|one| one.address.to_string()).collect::<Vec<_>>(),

@@ -108,7 +108,10 @@ impl Master {
     /// When there is no such setting.
     pub(super) fn value_of(&self, key: &str) -> Result<String, String> {
         let value = self.value_among(key, &self.effects());
-        value.ok_or_else(|| format!("there is no setting {key:?}"))
+        value.ok_or_else(|| match &self.server.configuration {
+            Some(configuration) => configuration.unknown(key),
+            None => format!("there is no setting {key:?}"),
+        })
     }
 
     /// The settings that can be changed, as JSON: of each its value, its default, the form of a

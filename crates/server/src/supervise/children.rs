@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use flyball_acme::messages::Status;
@@ -194,6 +194,7 @@ impl Master {
             }
             Role::Log | Role::Spawner | Role::Agent => {}
         }
+        let file = self.server.file();
         match process::fork()? {
             Forked::Parent(process) => {
                 if let (Role::Admin, Some(ours)) = (role, &self.ways.commands) {
@@ -205,7 +206,9 @@ impl Master {
             }
             Forked::Child => {
                 let ended = self.begin_child(role, master, &[]).and_then(|()| match role {
-                    Role::Admin => self.run_admin(commands.clone(), master, &statuses),
+                    Role::Admin => {
+                        self.run_admin(commands.clone(), (master, file.clone()), &statuses)
+                    }
                     Role::Worker { index, .. } => {
                         own.map_or(Ok(()), |own| self.run_worker(at, index, own))
                     }
@@ -392,7 +395,7 @@ impl Master {
     fn run_admin(
         &mut self,
         commands: Option<Arc<Channel>>,
-        master: i32,
+        (master, configuration): (i32, Option<PathBuf>),
         statuses: &[Status],
     ) -> io::Result<()> {
         let certificates = self.server.setup.tls.take().map(|tls| tls.told(statuses));
@@ -405,6 +408,7 @@ impl Master {
             listeners: self.server.listening.all(),
             started_ms: self.started_ms,
             master,
+            configuration,
             certificates: certificates.unwrap_or_default(),
         })
     }

@@ -163,7 +163,11 @@ impl Master {
         let alive = self.generations_alive();
         if alive >= most {
             let earlier = alive - 1;
-            return Err(format!("{earlier} earlier generations of workers still have connections"));
+            let drain = self.value_of("drain").unwrap_or_default();
+            return Err(format!(
+                "{earlier} earlier generations of workers still have connections; try again when \
+                 `drain` ({drain}) is over"
+            ));
         }
         let architecture = next.architecture;
         let blocks = architecture.workers(&next.settings) * architecture.threads(&next.settings);

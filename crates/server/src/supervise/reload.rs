@@ -18,7 +18,7 @@ use crate::tls::Tls;
 impl Master {
     /// Whether there is a file that the configuration was read from.
     pub(super) fn has_file(&self) -> bool {
-        self.server.configuration.as_ref().is_some_and(|configuration| configuration.has_file())
+        self.server.file().is_some()
     }
 
     /// [`Master::reload`], for readers of standard error.

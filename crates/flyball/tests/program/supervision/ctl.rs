@@ -129,7 +129,7 @@ fn every_setting_can_be_read_and_wrong_changes_change_nothing() {
     assert_eq!(port, format!("127.0.0.1:{}\n", server.port));
     let before = children(server.master());
     for (words, why) in [
-        (["set", "timeout.idel", "3s"], "no setting \"timeout.idel\""),
+        (["set", "timeout.idel", "3s"], "no setting \"timeout.idel\"; did you mean timeout.idle?"),
         (["set", "timeout.idle", "3"], "timeout.idle: expected"),
         (["set", "timeout.idle", "99999h"], "timeout.idle: expected"),
         (["set", "connections.max", "0"], "connections.max: expected an integer from 1"),

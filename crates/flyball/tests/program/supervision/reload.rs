@@ -320,6 +320,7 @@ fn generations_do_not_pile_up() {
     }
     let said = configured.refused();
     assert!(said.contains("2 earlier generations of workers still have connections"), "{said}");
+    assert!(said.contains("; try again when `drain` ("), "{said}");
     assert_eq!(configured.status()["generation"], 3);
     assert_eq!(configured.server.connect().ask(last_get("/small.txt")).status(), 200);
     for client in &mut downloads {

@@ -52,7 +52,8 @@ impl Running {
     /// are.
     #[track_caller]
     fn wait_for(&self, master: u32, workers: &[&str]) {
-        let kinds = ["acme-agent", "admin", "log", "master", "spawner"];
+        let master_of = format!("master {}", within(&self.directory, "flyball.toml").display());
+        let kinds = ["acme-agent", "admin", "log", &master_of, "spawner"];
         let mut wanted: Vec<String> =
             kinds.iter().chain(workers).map(|kind| format!("flyball: {kind}")).collect();
         wanted.sort();
