@@ -29,7 +29,7 @@ pub(crate) fn all(
     warnings.extend(idle_of_sites(settings));
     warnings.extend(settings.running.unserved.iter().cloned());
     warnings.extend(closed(sites));
-    warnings.extend(sites.warnings());
+    warnings.extend(sites.warnings(&confinement.rights()));
     warnings.extend(shown(settings, sites));
     warnings.extend(spool::warning(settings, sites));
     warnings.extend(acme::warning(settings));

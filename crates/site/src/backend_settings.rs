@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use flyball_sys::executable::Executable;
+use flyball_sys::file;
 use flyball_sys::net::{self, Endpoint};
 use flyball_sys::program;
 use flyball_sys::responder::check_place;
 use flyball_sys::sandbox::Rights;
+
+use crate::routes::closed;
 
 /// Programs that are started for each request (RFC 3875).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -161,16 +164,20 @@ impl ResponderSettings {
         self.require_script.unwrap_or(sees_our_files && is_here)
     }
 
-    /// What is not there yet and may be later: its socket. Blocks on the disk.
-    pub fn missing(&self) -> Option<String> {
-        match &self.server {
-            Some(Endpoint::Unix(path))
-                if self.pool.program.is_none() && net::is_socket_at(path).is_none() =>
-            {
-                Some(format!("the socket {} is not there yet", path.display()))
-            }
-            _ => None,
+    /// What is not there yet and may be later: its socket, or the right to connect to it. Blocks on
+    /// the disk.
+    pub(crate) fn missing(&self, rights: &Rights) -> Option<String> {
+        let Some(Endpoint::Unix(path)) =
+            self.server.as_ref().filter(|_| self.pool.program.is_none())
+        else {
+            return None;
+        };
+        if net::is_socket_at(path).is_none() {
+            return Some(format!("the socket {} is not there yet", path.display()));
         }
+        let refused = rights.hold(|| net::may_connect(path)).err()?;
+        let is_denied = file::failure(&refused) == file::Failure::Denied;
+        is_denied.then(|| closed(path, "written to", &refused, rights).to_string())
     }
 }
 

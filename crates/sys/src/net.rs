@@ -405,6 +405,16 @@ pub fn is_socket_at(path: &Path) -> Option<bool> {
     Some(std::fs::metadata(path).ok()?.file_type().is_socket())
 }
 
+/// Whether this thread may connect to the Unix-domain socket at this path, by its rights to files
+/// at the moment. Blocks on the disk.
+///
+/// # Errors
+/// Why not: `PermissionDenied` and the like.
+pub fn may_connect(path: &Path) -> io::Result<()> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    Ok(accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS)?)
+}
+
 /// What came of connecting a socket that can be written.
 ///
 /// # Errors

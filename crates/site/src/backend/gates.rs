@@ -144,7 +144,8 @@ impl Gates {
                 pools.extend(pool);
                 let root = site.root.as_deref().unwrap_or(Path::new(""));
                 let upstream = |server, bounds| {
-                    Upstream::new(upstreams.next().unwrap_or(0), server, mark, bounds)
+                    let number = upstreams.next().unwrap_or(0);
+                    Upstream::new(number, server, rights.user(), mark, bounds)
                 };
                 gates.extend(Gate::of_server(&responder, upstream, table == "scgi", root));
             }

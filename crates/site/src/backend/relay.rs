@@ -281,7 +281,8 @@ impl Relay {
                 }
             }
             Err(error) => {
-                let (failure, why) = error.why();
+                let upstream = self.wire().and_then(Wire::upstream);
+                let (failure, why) = error.why(upstream.map(|upstream| &**upstream));
                 self.fail(failure, &why);
             }
         }

@@ -17,6 +17,8 @@ pub struct Upstream {
     /// Among those of all sites.
     number: usize,
     server: Endpoint,
+    /// The name of who connects to it.
+    user: String,
     mark: Option<Mark>,
     bounds: LinkBounds,
     /// What is not received into at the moment: one for each thread that ever did.
@@ -57,12 +59,14 @@ impl Upstream {
     pub(super) fn new(
         number: usize,
         server: Endpoint,
+        user: String,
         mark: Option<Mark>,
         bounds: LinkBounds,
     ) -> Upstream {
         Upstream {
             number,
             server,
+            user,
             mark,
             bounds,
             buffers: Spares::default(),
@@ -91,6 +95,14 @@ impl Upstream {
         self.bounds
     }
 
+    /// Where it listens, and who connects where that matters.
+    fn shown(&self) -> String {
+        match &self.server {
+            Endpoint::Unix(_) => format!(" ({}, user {})", self.server, self.user),
+            Endpoint::Tcp(_) => format!(" ({})", self.server),
+        }
+    }
+
     /// Whether links are kept after an answer.
     pub(super) fn keeps(&self) -> bool {
         self.bounds.idle_max > 0
@@ -98,14 +110,14 @@ impl Upstream {
 }
 
 impl NoLink {
-    /// What that means for a request, and what the log says.
-    pub(super) fn why(&self) -> (Failure, String) {
+    /// What that means for a request to this server, if it is to one, and what the log says.
+    pub(super) fn why(&self, upstream: Option<&Upstream>) -> (Failure, String) {
         match self {
             NoLink::Full => {
                 let why = "as many links to its server are in use as may be, and as many wait";
                 (Failure::Busy, why.into())
             }
-            NoLink::Refused(error) => not_connected(error),
+            NoLink::Refused(error) => not_connected(upstream, error),
             NoLink::Foreign(why) => (Failure::Down, (*why).into()),
             NoLink::Unasked(error) => {
                 let failure = match error.kind() {
@@ -119,12 +131,13 @@ impl NoLink {
 }
 
 /// Why it is not reached.
-pub(super) fn not_connected(error: &io::Error) -> (Failure, String) {
+pub(super) fn not_connected(upstream: Option<&Upstream>, error: &io::Error) -> (Failure, String) {
     let failure = match error.kind() {
         // The queue of a server at a Unix-domain socket is full.
         io::ErrorKind::WouldBlock => Failure::Busy,
         _ if net::is_out_of_descriptors(error) => Failure::Busy,
         _ => Failure::Down,
     };
-    (failure, format!("its server cannot be reached: {error}"))
+    let shown = upstream.map(Upstream::shown).unwrap_or_default();
+    (failure, format!("its server cannot be reached{shown}: {error}"))
 }

@@ -341,11 +341,16 @@ impl Wire {
         self.heard
     }
 
-    fn spares(&self) -> Option<&Spares<Vec<u8>>> {
+    /// The server that it leads to, if it leads to one.
+    pub(super) fn upstream(&self) -> Option<&Arc<Upstream>> {
         match &self.target {
-            Target::Server(upstream) => Some(&upstream.buffers),
+            Target::Server(upstream) => Some(upstream),
             Target::Program(_) | Target::Timer(_) => None,
         }
+    }
+
+    fn spares(&self) -> Option<&Spares<Vec<u8>>> {
+        self.upstream().map(|upstream| &upstream.buffers)
     }
 
     /// Has `take` look at what came, if anything did.
@@ -370,7 +375,7 @@ impl Wire {
         }
         match (self.broken.take(), ended) {
             (Some(error), _) if !self.heard && is_of_connecting(&error) => {
-                Err(not_connected(&error))
+                Err(not_connected(self.upstream().map(|upstream| &**upstream), &error))
             }
             // Sending has met a reset, which receiving does not tell again.
             (Some(error), Ok(())) if error.kind() == io::ErrorKind::ConnectionReset => {
@@ -411,10 +416,7 @@ impl Wire {
     pub(super) fn end(mut self, keeps: bool) -> (Option<Arc<Upstream>>, Vec<u8>, bool) {
         let is_clean = self.queued() == 0 && self.broken.is_none() && self.came == 0;
         let keeps = keeps && is_clean && self.ended.is_none();
-        let upstream = match &self.target {
-            Target::Server(upstream) => Some(Arc::clone(upstream)),
-            Target::Program(_) | Target::Timer(_) => None,
-        };
+        let upstream = self.upstream().cloned();
         (upstream, std::mem::take(&mut self.queue), keeps)
     }
 }

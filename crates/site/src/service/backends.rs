@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flyball_http::{Method, Name, Now, Request, Status};
+use flyball_sys::sandbox::Rights;
 
 use super::modules::{frame_without_content, has_no_content};
 use super::{Answer, Body, Lookup, Service, Site, Sites, carried};
@@ -44,9 +45,9 @@ impl Sites {
         self.sites.iter().any(|site| !site.gates.is_empty())
     }
 
-    /// What is not there yet and may come later, and what is shown where it may not be meant to.
-    /// Blocks on the disk.
-    pub fn warnings(&self) -> Vec<String> {
+    /// What is not there yet and may come later, for workers of these rights, and what is shown
+    /// where it may not be meant to. Blocks on the disk.
+    pub fn warnings(&self, rights: &Rights) -> Vec<String> {
         let mut warnings = self.kept_from_clients();
         warnings.extend(self.overlaps());
         warnings.extend(self.shown_elsewhere());
@@ -54,7 +55,7 @@ impl Sites {
             warnings.extend(closed_directories(site.routes.closed_users()));
             warnings.extend(weak_passwords(site));
             for (table, responder) in site.settings.responders() {
-                let missing = responder.missing();
+                let missing = responder.missing(rights);
                 warnings.extend(missing.map(|what| format!("site.{table}.socket: {what}")));
             }
         }

@@ -1,6 +1,8 @@
 //! A server behind the server that cannot be reached.
 
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use crate::common::{Launch, architectures, get};
@@ -37,5 +39,36 @@ fn a_server_that_is_not_reached_in_time_is_503_and_not_waited_for_any_longer() {
         let server = launch.start();
         assert_eq!(server.connect().ask(get("/app")).status(), 503, "{arch}");
         server.errors.wait_for(arch, |log| log.contains("503: its server was not reached in "));
+    }
+}
+
+#[test]
+fn a_socket_that_refuses_is_named_with_who_is_refused_and_before_that_in_a_warning() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (root, path) = (directory.path().display(), directory.path().join("flyball.toml"));
+    let socket = directory.path().join("php.sock");
+    let _listener = UnixListener::bind(&socket).expect("it can listen");
+    // Not even its owner may connect, as long as no capability counts.
+    std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0)).expect("its mode is set");
+    let config = format!(
+        "{}[[site]]\nroot = \"{root}\"\n[[site.fastcgi]]\npath = \"/app\"\n\
+         socket = \"unix:{}\"\n",
+        as_ourselves(),
+        socket.display()
+    );
+    std::fs::write(&path, config).expect("the configuration can be written");
+    let path = path.to_str().expect("a path in UTF-8");
+    for arch in architectures() {
+        let launch = Launch::bare::<&str>(&[])
+            .args(&["--config", path, "--listen", "127.0.0.1:0", "--arch", arch])
+            .workers_for(arch, 1);
+        let server = launch.start();
+        let warned = format!("site.fastcgi.socket: {}", socket.display());
+        server.errors.wait_for(arch, |log| log.contains(&warned));
+        assert_eq!(server.connect().ask(get("/app")).status(), 503, "{arch}");
+        let named = format!("its server cannot be reached (unix:{}, user ", socket.display());
+        server.errors.wait_for(arch, |log| {
+            log.lines().any(|line| line.contains(&named) && line.contains("Permission denied"))
+        });
     }
 }
