@@ -54,7 +54,7 @@ pub fn parse(path: Arc<Path>, text: &str) -> Result<Typed, Vec<SettingError>> {
     let reader = Reader { lines: Lines::new(text), path };
     let (table, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
-        return Err(reader.syntax_errors(&errors));
+        return Err(reader.syntax_errors(text, &errors));
     }
     let mut typed = Typed { file: Some(reader.path.clone()), ..Typed::default() };
     reader.server(table.get_ref(), "", &mut typed);
@@ -71,13 +71,23 @@ struct Reader {
 /// What the library says of `mode = 0660`.
 const LEADING_ZERO: &str = "unexpected leading zero, expected nothing";
 
+/// What it says of a key that comes twice, also as a value and a table.
+const DUPLICATE_KEY: &str = "duplicate key";
+
 impl Reader {
-    fn syntax_errors(&self, errors: &[toml::de::Error]) -> Vec<SettingError> {
+    fn syntax_errors(&self, text: &str, errors: &[toml::de::Error]) -> Vec<SettingError> {
         let mut problems: Vec<SettingError> = errors
             .iter()
             .map(|error| {
                 let line = error.span().map(|span| self.lines.number(span.start));
+                let key = error.span().and_then(|span| text.get(span)).map(str::trim);
                 let message = match error.message() {
+                    DUPLICATE_KEY if let Some(key) = key.filter(|key| !key.contains('\n')) => {
+                        format!(
+                            "{key} is written already: each key once, as a value (`{key} = ..`) \
+                             or as a table ([{key}] or [[{key}]])"
+                        )
+                    }
                     LEADING_ZERO => format!("{LEADING_ZERO}: a mode such as \"0660\" is in quotes"),
                     message => message.to_owned(),
                 };

@@ -78,8 +78,9 @@ const DIRECTIVES: &[(&[&str], &str)] = &[
         "requests a second by client are `limit.requests-per-address`, for paths [[site.limit]]",
     ),
     (
-        &["limit-rate"],
-        "the rate of answers on a connection is `limit.bandwidth`, for paths [[site.limit]]",
+        &["limit-rate", "rate", "speed"],
+        "the rate of answers on a connection is `bandwidth`, in [[site.limit]] for paths and in \
+         [limit] for all",
     ),
     (&["worker-processes"], "it is `workers`"),
     (&["worker-connections", "maxrequestworkers"], "it is `connections.max`"),

@@ -90,16 +90,26 @@ fn of_site(_: &Keys<SiteSettings>, written: &Written) -> Option<String> {
     let key = written.key.as_str();
     let keys = keys_beneath(SITE_SETTINGS, key);
     Some(match key {
-        _ if SITE_TABLES.iter().any(|table| table.key == key) => {
-            format!("is written as [[site.{key}]] tables")
+        _ if let Some(table) = SITE_TABLES.iter().find(|table| table.key == key) => {
+            let of_the_server = of_the_server_alone(table, &written.raw);
+            of_the_server.unwrap_or_else(|| format!("is written as [[site.{key}]] tables"))
         }
         _ if !keys.is_empty() && matches!(written.raw, Raw::Map(_)) => return None,
         _ if !keys.is_empty() => format!("is a table with the keys {}", keys.join(", ")),
         _ => {
             let tables = SITE_TABLES.iter().map(|table| table.key);
             let near = nearest(key, SITE_SETTINGS.iter().map(|setting| setting.key).chain(tables));
-            let elsewhere = of_the_server(key, SITE).or_else(|| of_tables(key, ""));
-            let near = near.map(|near| format!("site.{near}"));
+            let elsewhere = of_the_server(key, &written.raw, SITE).or_else(|| of_tables(key, ""));
+            // Of two that are as near, the one of the server may be meant as well.
+            let above = nearest(key, SETTINGS.iter().map(|setting| setting.key));
+            let above =
+                above.filter(|above| nearest(key, [*above].into_iter().chain(near)) == Some(above));
+            let near = match (near, above) {
+                (Some(near), Some(above)) if near != above => {
+                    Some(format!("site.{near}, or {above} above the first [[site]] table"))
+                }
+                (near, _) => near.map(|near| format!("site.{near}")),
+            };
             said(" of a site", elsewhere, foreign::told(key), near)
         }
     })
@@ -112,18 +122,24 @@ fn of_array<T>(keys: &Keys<T>, written: &Written) -> Option<String> {
             .map(|_| format!("{key} belongs to the site, above its first [[site.{table}]] table"))
     };
     let elsewhere = match keys.before.is_empty() {
-        true => of_the_server(key, table).or_else(|| of_sites(key)),
-        false => of_its_site().or_else(|| of_the_server(key, SITE)),
+        true => of_the_server(key, &written.raw, table).or_else(|| of_sites(key)),
+        false => of_its_site().or_else(|| of_the_server(key, &written.raw, SITE)),
     };
     let near = nearest(key, keys.table.iter().map(|setting| setting.key));
     let near = near.map(|near| format!("{}{near}", keys.prefix()));
     let foreign = foreign::told(key);
     if elsewhere.is_none() && foreign.is_none() && near.is_none() {
         let keys: Vec<&str> = keys.table.iter().map(|setting| setting.key).collect();
-        return Some(format!("unknown key; a {table} has the keys {}", keys.join(", ")));
+        return Some(format!("unknown key; {} has the keys {}", one(table), keys.join(", ")));
     }
-    let of = format!(" of a {table}");
+    let of = format!(" of {}", one(table));
     Some(said(&of, elsewhere.or_else(|| of_tables(key, table)), foreign, near))
+}
+
+/// A table of this name, with its article.
+fn one(table: &str) -> String {
+    let article = if table.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    format!("{article} {table}")
 }
 
 /// The sentence: where the key belongs says most, then what is called otherwise here, then what is
@@ -147,10 +163,19 @@ fn as_here(key: &str) -> String {
 }
 
 /// Where a key of the server belongs, seen from a table of this array.
-fn of_the_server(key: &str, array: &str) -> Option<String> {
+fn of_the_server(key: &str, raw: &Raw, array: &str) -> Option<String> {
     let key = &*as_here(key);
-    let is_known = find(SETTINGS, key).is_some() || has_keys_beneath(SETTINGS, key);
+    let is_table = matches!(raw, Raw::Map(_)) && has_keys_beneath(SETTINGS, key);
+    let is_known = find(SETTINGS, key).is_some() || is_table;
     is_known.then(|| format!("{key} belongs above the first [[{array}]] table"))
+}
+
+/// Where a key belongs that was written beneath the name of an array of a site, and is one of the
+/// server's table of that name alone.
+fn of_the_server_alone(table: &Table<SiteSettings>, raw: &Raw) -> Option<String> {
+    let Raw::Map(entries) = raw else { return None };
+    let mut others = entries.iter().filter(|(key, _)| find(table.settings, key).is_none());
+    others.find_map(|(key, _)| of_the_server(&format!("{}.{key}", table.key), raw, SITE))
 }
 
 fn of_sites(key: &str) -> Option<String> {

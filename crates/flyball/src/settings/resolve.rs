@@ -274,10 +274,15 @@ impl Resolver<'_> {
             let origins = self.values(&Keys::SITE, &typed_site.values, &mut site);
             let tables = self.tables(&typed_site.tables, &mut site);
             self.spread(&mut site, &typed_site.origin, &origins);
-            self.root_of_site(&site, &typed_site.origin, &origins);
+            // What an unknown key was to say may be why it has no root.
+            if typed_site.values.iter().all(|one| find(SITE_SETTINGS, &one.key).is_some()) {
+                self.root_of_site(&site, &typed_site.origin, &origins);
+            }
             self.log_of_site(&site, &origins);
             let origin = origins.get("hosts").unwrap_or(&typed_site.origin);
-            if !site.is_many() {
+            // Where they are wrong, the default in their place claims nothing.
+            let are_right = !self.errors[before..].iter().any(|error| error.key == "site.hosts");
+            if are_right && !site.is_many() {
                 self.hosts(&site.hosts, origin, &mut claims);
             }
             let speaks_tls = listeners::speak_tls(settings, &hosts, sites.len());
