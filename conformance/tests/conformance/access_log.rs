@@ -95,6 +95,9 @@ pub(crate) fn every_request_has_exactly_its_line(mount: &Mount) {
     assert_eq!(part.status(), 206);
     let digest = client.ask(with_body("POST", "/digest", &["Content-Length: 3"], "abc"));
     assert_eq!(digest.status(), 200);
+    let fields = ["Content-Length: 100000000", "User-Agent: long"];
+    let long = client.ask(request("POST", "/digest", &fields));
+    assert_eq!(long.status(), 413);
     drop(client);
     let mut refused = logged.connect();
     refused.send("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
@@ -117,6 +120,7 @@ pub(crate) fn every_request_has_exactly_its_line(mount: &Mount) {
         line("GET /absent", 404, absent.body.len(), "\"-\" \"-\""),
         line("GET /hello.txt", 206, 4, "\"-\" \"-\""),
         line("POST /digest", 200, digest.body.len(), "\"-\" \"-\""),
+        line("POST /digest", 413, long.body.len(), "\"-\" \"long\""),
         format!("127.0.0.1 - - DATE \"-\" 400 {} \"-\" \"-\"", why.len()),
     ];
     // Two workers may have served the two connections, and each hands over its own lines.

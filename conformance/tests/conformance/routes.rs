@@ -292,8 +292,9 @@ pub(crate) fn answers_say_how_long_they_may_be_kept(mount: &Mount) {
 
 pub(crate) fn error_pages_are_the_sites_own(mount: &Mount) {
     let keys = format!(
-        "hidden = false\n[site.error-page]\n404 = \"{}\"\n403 = \"{}\"\n",
+        "hidden = false\n[site.error-page]\n404 = \"{}\"\n403 = \"{}\"\n413 = \"{}\"\n",
         path("pages/404.html"),
+        path("pages/403.txt"),
         path("pages/403.txt")
     );
     let server = start(mount, "", &keys);
@@ -314,6 +315,9 @@ pub(crate) fn error_pages_are_the_sites_own(mount: &Mount) {
     let other = client.ask(request("DELETE", "/new.txt", &[]));
     assert!(other.status() == 405 && other.text().contains("Method not allowed"));
     assert_eq!(client.ask(get("/new.txt")).text(), "new\n");
+    let long = client.ask(request("POST", "/new.txt", &["Content-Length: 100000000"]));
+    assert_eq!((long.status(), long.text()), (413, "closed\n"));
+    client.expect_closed();
 }
 
 pub(crate) fn aliases_have_roots_of_their_own(mount: &Mount) {

@@ -571,6 +571,7 @@ impl Connection {
             log.expect_login(service, &request);
         }
         let lookup = match self.allowance.admit(&request, service, account, now) {
+            Ok(()) if self.conn.body_is_too_long() => service.refuse_body(&request),
             Ok(()) => service.lookup(request, now),
             Err(exceeds) => exceeds.answer(&request, service, tally),
         };

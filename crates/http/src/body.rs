@@ -106,11 +106,19 @@ impl BodyReader {
         (!self.chunked).then_some(self.remaining)
     }
 
+    /// Whether its length was told and is beyond the limit: nothing of it is taken.
+    pub fn is_too_long(&self) -> bool {
+        !self.chunked && self.remaining > self.bytes_max
+    }
+
     /// Eats framing from the front of `input`: how much of it, and what comes then.
     ///
     /// # Errors
     /// [`Refusal::BadChunk`] for broken framing, [`Refusal::BodyTooLarge`] past the limit.
     pub fn read(&mut self, input: &[u8]) -> Result<(usize, Piece), Refusal> {
+        if self.is_too_long() {
+            return Err(Refusal::BodyTooLarge);
+        }
         for (eaten, &byte) in input.iter().enumerate() {
             match self.at {
                 At::End => return Ok((eaten, Piece::End)),

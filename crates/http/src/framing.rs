@@ -40,12 +40,11 @@ pub struct Hop {
 }
 
 impl Hop {
-    /// Reads the fields of a request, of a body of at most `body_bytes_max` bytes.
+    /// Reads the fields of a request.
     pub(crate) fn of_request(
         text: &[u8],
         fields: &Lines,
         version: Version,
-        body_bytes_max: u64,
     ) -> Result<Hop, Refusal> {
         let keep_alive = keeps_alive(text, fields, version);
         let mut hop = Hop { framing: Framing::None, keep_alive, expects_continue: false };
@@ -68,7 +67,6 @@ impl Hop {
         }
         hop.framing = match length {
             _ if coded => Framing::Chunked,
-            Some(length) if length > body_bytes_max => return Err(Refusal::BodyTooLarge),
             Some(length) if length > 0 => Framing::Length(length),
             _ => Framing::None,
         };

@@ -86,7 +86,7 @@ impl HeadScan {
 /// back.
 ///
 /// # Errors
-/// Any refusal of RFC 9112's rules for request lines, fields and the length of the body.
+/// Any refusal of RFC 9112's rules for request lines, fields and framing.
 pub fn parse_head(bytes: &[u8], limits: &Limits, head: &mut Head) -> Result<Hop, Refusal> {
     let mut headers = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; FIELDS_CAP];
     let allowed = limits.fields_max.min(FIELDS_CAP);
@@ -115,7 +115,7 @@ pub fn parse_head(bytes: &[u8], limits: &Limits, head: &mut Head) -> Result<Hop,
     read_fields(bytes, parsed.headers, &mut head.fields);
     split_target(bytes, head)?;
     read_host(bytes, head)?;
-    let hop = Hop::of_request(bytes, &head.fields, head.version, limits.body_bytes_max)?;
+    let hop = Hop::of_request(bytes, &head.fields, head.version)?;
     head.content = hop.framing.content();
     Ok(hop)
 }

@@ -443,6 +443,12 @@ impl Conn {
         self.message.backend = on;
     }
 
+    /// Whether the request that is asked for tells of a body beyond the limit. Its answer is to say
+    /// so (413), and is the last.
+    pub fn body_is_too_long(&self) -> bool {
+        self.message.body.is_too_long()
+    }
+
     /// The connection must not be kept after the answer that is awaited.
     pub fn end_with_answer(&mut self) {
         self.message.ends = self.awaits_answer();

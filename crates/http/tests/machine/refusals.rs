@@ -196,8 +196,6 @@ fn what_is_too_large_too_long_or_unknown_has_a_status_of_its_own() {
         (&endless_field, "431 Request Header Fields Too Large"),
         (&short_fields, "431 Request Header Fields Too Large"),
         (&many_fields, "431 Request Header Fields Too Large"),
-        (&head("Content-Length: 2049\r\n"), "413 Content Too Large"),
-        (&head("Content-Length: 9999999999999999999\r\n"), "413 Content Too Large"),
         (&head("Transfer-Encoding: gzip\r\n"), "501 Not Implemented"),
         (&head("Transfer-Encoding: gzip, chunked\r\n"), "501 Not Implemented"),
         (&head("Transfer-Encoding: identity\r\n"), "501 Not Implemented"),
@@ -310,4 +308,25 @@ fn after_a_refusal_the_client_gets_time_to_read_it() {
     assert_eq!((end.state, end.closed), (State::Breaking, None));
     let read = [&unread[..], &[Act::InSocket(0), Act::Wait(1_000)]].concat();
     assert_eq!(play_with(&patient, &read).closed, closed);
+}
+
+#[test]
+fn who_answers_is_asked_about_a_body_that_is_too_long_and_nothing_follows_its_answer() {
+    let next = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
+    for (length, is_too_long) in [("2048", false), ("2049", true), ("9999999999999999999", true)] {
+        let head = format!("POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+        let driver = drive(&limits(), &[send(&head)], usize::MAX);
+        assert_eq!(driver.conn.body_is_too_long(), is_too_long, "{length}");
+        let end = play(&[send(head + next), Act::Release, Act::Finish, Act::Wait(1)]);
+        assert_eq!(end.wire.matches("HTTP/1.1 ").count(), 1, "{}", end.wire);
+        if is_too_long {
+            assert!(end.wire.contains("Connection: close\r\n"), "{}", end.wire);
+            assert_eq!(end.closed, Some(CloseReason::Refused), "{length}");
+        }
+        // It is not taken by one who does not look, either.
+        let taken =
+            format!("POST /upload/9 HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+        let end = play(&[send(taken + &"x".repeat(3_000)), Act::Finish, Act::Wait(1)]);
+        assert_eq!(end.wire.starts_with("HTTP/1.1 413 "), is_too_long, "{}", end.wire);
+    }
 }

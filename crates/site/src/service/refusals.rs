@@ -64,6 +64,11 @@ impl Service {
         self.refuse_with(request, status)
     }
 
+    /// The answer to a request whose body is longer than any may be.
+    pub fn refuse_body(&mut self, request: &Request<'_>) -> Lookup<'_> {
+        self.refuse(request, Status::CONTENT_TOO_LARGE)
+    }
+
     /// The answer to a request that may not be answered.
     pub(super) fn turn_away(
         &mut self,

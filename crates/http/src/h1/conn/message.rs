@@ -72,6 +72,8 @@ impl Message {
         self.head_only = head.method == Method::Head;
         self.surplus = surplus;
         self.body = BodyReader::new(hop.framing, limits.body_bytes_max);
+        // It is never read to its end, whatever is answered.
+        self.ends = self.body.is_too_long();
         self.expect_continue = hop.expects_continue && hop.framing != Framing::None;
     }
 
