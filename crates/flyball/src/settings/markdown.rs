@@ -36,7 +36,7 @@ root = \"/srv/example\"
 
 - An **integer** is written in decimal digits.
 - A **size** is a number of bytes, or has a unit: `B`, `KiB`, `MiB`, `GiB`, `TiB` (powers of 1,024),
-  `kB`, `MB`, `GB`, `TB` (powers of 1,000).
+  `kB` or `KB`, `MB`, `GB`, `TB` (powers of 1,000).
 - A **duration** has a unit: `ms`, `s`, `min`, `h`, `d`. Only 0 needs none.
 - A **switch** is `true` or `false`; as a string also `\"on\"` or `\"off\"`.
 - A **list** is an array, or one string with commas.

@@ -233,7 +233,7 @@ pub(super) const TABLES: &[Table<SiteSettings>] = &[
         more: "All rules that match count, in their order: a later one changes what an earlier one \
                did. They hold for errors too, but for `Cache-Control` and `Expires`: an error must \
                not be kept as long as what it stands for. What is refused before any site is \
-               asked, such as 400, 413 or 417, has none of them.",
+               asked, such as 400, 414 or 417, has none of them.",
         begin: |s| s.routes.headers.push(HeaderSettings::default()),
         settings: HEADER,
     },
