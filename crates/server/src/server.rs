@@ -1,7 +1,7 @@
 //! A server before it runs: its sites opened, its addresses bound, its warnings told.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use flyball_acme::Configuration as Acme;
