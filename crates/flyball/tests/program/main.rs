@@ -103,6 +103,7 @@ mod settings {
     mod hostile_files;
     mod include;
     mod listeners;
+    mod misplaced;
     mod readme;
     mod secret_files;
     mod shown_elsewhere;

@@ -49,7 +49,8 @@ fn a_socket_that_refuses_is_named_with_who_is_refused_and_before_that_in_a_warni
     let socket = directory.path().join("php.sock");
     let _listener = UnixListener::bind(&socket).expect("it can listen");
     // Not even its owner may connect, as long as no capability counts.
-    std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0)).expect("its mode is set");
+    std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o000))
+        .expect("its mode is set");
     let config = format!(
         "{}[[site]]\nroot = \"{root}\"\n[[site.fastcgi]]\npath = \"/app\"\n\
          socket = \"unix:{}\"\n",
