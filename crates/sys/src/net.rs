@@ -186,7 +186,7 @@ fn prepare_connections(socket: BorrowedFd<'_>, options: &ListenOptions) -> io::R
     }
     if let Some(rate) = options.pacing {
         set_pacing(socket, rate)?;
-        set_unsent(socket, unsent_at(rate))?;
+        set_unsent(socket, crate::clients::unsent_at(rate))?;
     }
     if let Some(name) = &options.congestion {
         sockopt::set_tcp_congestion(socket, name)?;
@@ -213,15 +213,6 @@ pub fn set_pacing(socket: impl AsFd, bytes_per_s: u64) -> io::Result<()> {
         libc::setsockopt(fd, libc::SOL_SOCKET, option, value, len)
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// The fewest bytes that wait in a paced socket: what TCP sends in one go.
-const UNSENT_LEAST: u64 = 64 * 1024;
-
-/// How many bytes may wait to be sent in a socket of this pace, in bytes: those of about a second.
-/// What its client has still to come is known that well, and an answer ends when it does.
-pub fn unsent_at(bytes_per_s: u64) -> u32 {
-    u32::try_from(bytes_per_s.max(UNSENT_LEAST)).unwrap_or(u32::MAX)
 }
 
 /// Bounds the bytes that a connection takes and has not begun to send (`TCP_NOTSENT_LOWAT`), give

@@ -4,7 +4,7 @@
 use flyball_http::{CloseReason, Now, Refusal, Remote, Request, Status};
 use flyball_observe::counters::{Counter, Tally};
 use flyball_site::{Limit, Lookup, Service};
-use flyball_sys::net;
+use flyball_sys::clients::unsent_at;
 
 use super::{Connection, lent};
 use crate::clients::{ClientLimits, Seat};
@@ -58,7 +58,7 @@ fn bound(pace: u64, has_place: bool) -> u32 {
     match pace {
         UNPACED if has_place => UNSENT_UNPACED,
         UNPACED => 0,
-        _ => net::unsent_at(pace),
+        _ => unsent_at(pace),
     }
 }
 

@@ -36,6 +36,15 @@ impl Client {
     }
 }
 
+/// The fewest bytes that wait in a paced socket: what TCP sends in one go.
+const UNSENT_LEAST: u64 = 64 * 1024;
+
+/// How many bytes may wait to be sent in a socket of this pace, in bytes: those of about a second.
+/// What its client has still to come is known that well, and an answer ends when it does.
+pub fn unsent_at(bytes_per_s: u64) -> u32 {
+    u32::try_from(bytes_per_s.max(UNSENT_LEAST)).unwrap_or(u32::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
