@@ -32,7 +32,6 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 pub use crate::top::Top;
-pub use admin::found;
 pub use cache::Simulate;
 #[cfg(feature = "acme")]
 pub use cert::Cert;

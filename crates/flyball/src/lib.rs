@@ -6,5 +6,6 @@ pub mod cli;
 pub mod configuration;
 #[cfg(feature = "lab")]
 pub mod experiments;
+pub mod running;
 pub mod settings;
 pub mod top;

@@ -41,6 +41,24 @@ pub fn prepare(path: &Path, identity: Option<&Identity>, names: &[&str]) -> io::
     give(path, identity)
 }
 
+/// Makes it if it is not there, so that all may see what is in it and its user alone may change
+/// that. What is above it must be there. Blocks on the disk.
+///
+/// # Errors
+/// When it is not there and cannot be made.
+pub fn make_open(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(ABOVE_MODE).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+/// The names in it, in no order; none if it cannot be read. Blocks on the disk.
+pub fn names(path: &Path) -> impl Iterator<Item = OsString> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name())
+}
+
 /// Looks whether it is such a directory, or not there yet. Writes nothing, and blocks on the disk.
 ///
 /// # Errors

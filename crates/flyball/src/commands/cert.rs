@@ -4,7 +4,8 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use flyball::cli::{Cert, found};
+use flyball::cli::Cert;
+use flyball::running::found;
 use flyball::settings::{SettingError, read, state_directory};
 use flyball_acme::{About, Import, Kept, Name, import, kept};
 use flyball_arch::Settings;

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use flyball::cli::{Ask, Deed, found};
+use flyball::cli::{Ask, Deed};
+use flyball::running::found;
 use flyball_server::control;
 use flyball_sys::error_log;
 use serde_json::{Map, Value};

@@ -16,7 +16,7 @@ use std::time::Duration;
 use flyball_sys::net::Endpoint;
 use ratatui::crossterm::event;
 
-use crate::cli::found;
+use crate::running::found;
 
 pub use draw::{draw, plain};
 pub use feed::{Feed, ask};

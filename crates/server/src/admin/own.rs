@@ -1,16 +1,11 @@
 //! The socket of a server's own in the runtime directory: its name, what is left of servers that
 //! were killed, and how the servers that run are found.
 
-use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flyball_sys::{net, own_directory, process};
-
-/// All may see which servers run; who may connect is said by the mode of each socket.
-const DIRECTORY_MODE: u32 = 0o755;
 
 /// What the names of sockets begin and end with; between them is a hyphen and the number of the
 /// process that the server was started as, or, where a configuration names it so, nothing.
@@ -29,11 +24,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// # Errors
 /// With a message: the directory cannot be made, or another user could put sockets into it.
 pub(super) fn prepare(directory: &Path) -> Result<PathBuf, String> {
-    let fail = |error: io::Error| format!("{}: {error}", directory.display());
-    match DirBuilder::new().mode(DIRECTORY_MODE).create(directory) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        made => made.map_err(fail)?,
-    }
+    // All may see which servers run; who may connect is said by the mode of each socket.
+    let made = own_directory::make_open(directory);
+    made.map_err(|error| format!("{}: {error}", directory.display()))?;
     examine(directory)?;
     for (path, id) in names(directory) {
         if id.is_some_and(|id| !process::exists(id)) {
@@ -92,17 +85,15 @@ pub struct Found {
 /// The paths in a directory that have the name of such a socket, in order, with the process that
 /// each is of.
 fn names(directory: &Path) -> Vec<(PathBuf, Option<i32>)> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut names: Vec<_> = entries
-        .filter_map(|entry| {
-            let name = entry.file_name();
+    let mut names: Vec<_> = own_directory::names(directory)
+        .filter_map(|name| {
             let between = name.to_str()?.strip_prefix(BEFORE)?.strip_suffix(AFTER)?;
             let id = match between.strip_prefix('-') {
                 Some(id) => Some(id.parse().ok()?),
                 None if between.is_empty() => None,
                 None => return None,
             };
-            Some((entry.path(), id))
+            Some((directory.join(&name), id))
         })
         .take(NAMES_MAX)
         .collect();
@@ -112,6 +103,7 @@ fn names(directory: &Path) -> Vec<(PathBuf, Option<i32>)> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::net::UnixListener;
 
     use super::*;
@@ -155,7 +147,7 @@ mod tests {
     fn no_socket_is_made_where_others_could_put_theirs() {
         let dir = tempfile::tempdir().unwrap();
         let open = dir.path().join("open");
-        DirBuilder::new().create(&open).unwrap();
+        fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         assert!(prepare(&open).unwrap_err().contains("others may write"));
         assert!(prepare(&dir.path().join("a/b")).unwrap_err().contains("a/b"));
