@@ -352,7 +352,7 @@ fn what_is_wrong_with_a_module_is_told_with_its_line_before_the_server_starts() 
     let hello = hello().to_owned();
     let cases = [
         (files.path().join("missing.so"), "", "No such file"),
-        (files.path().join("text.so"), "", "file too short"),
+        (files.path().join("text.so"), "", "is no shared object"),
         (empty, "", "no symbol flyball_module_entry"),
         (other, "", "version 99 of the ABI"),
         (short, "", "too short"),

@@ -430,7 +430,8 @@ mod tests {
     #[test]
     fn what_is_handed_over_arrives() {
         let (ready, one, other, third) = (socket(), socket(), socket(), socket());
-        let asked = [socket(), socket()];
+        // A descriptor's number is taken once in a process, so that none is opened again below.
+        let (asked, memory) = ([socket(), socket()], socket());
         let address = Endpoint::Tcp("[::1]:80".parse().unwrap());
         let path = OsString::from_vec(b"/run/a b=%,\xff\n.sock".to_vec());
         let local = Endpoint::Unix(path.into());
@@ -463,7 +464,6 @@ mod tests {
         assert_eq!((own.node, own.is_lent), (Some(own_node), false));
         assert_eq!(inherited.before.unwrap().as_fd().as_raw_fd(), numbers[0]);
         // Certificates are for one process.
-        let memory = socket();
         let told = describe_certificates(Some(&memory));
         let number = memory.into_raw_fd();
         for other in ["", "1:3", "7", &format!("1{told}"), &format!("{told}x")] {

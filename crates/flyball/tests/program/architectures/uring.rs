@@ -105,8 +105,9 @@ fn started_for_handshakes(features: &str) -> Option<u32> {
 fn the_last_word_of_a_handshake_is_acknowledged_by_the_ring_where_it_has_the_socket() {
     let Some(plain) = started_for_handshakes("uring.features=plain") else { return };
     let Some(own) = started_for_handshakes("uring.features=auto") else { return };
-    // On a busy machine 40 of 50 were seen.
-    let one_more = plain + ROUNDS / 2..=plain + ROUNDS + BESIDE;
+    // One, and not none or two. On a busy machine 40 and 62 for 50 were seen: what a ring does by
+    // time is in the longer run too.
+    let one_more = plain + ROUNDS / 2..=plain + ROUNDS + ROUNDS / 2;
     assert!(one_more.contains(&own), "{own}, and {plain} where calls do it");
 }
 

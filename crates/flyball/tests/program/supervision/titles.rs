@@ -137,6 +137,8 @@ fn a_server_that_was_started_with_few_words_is_shown_by_titles_too() {
         // Without any variable there is no more room than the words took.
         let script = format!("{exec} -a f \"$@\"");
         let launch = Launch::bare(&["bash", "-c", &script, "bash"]).args(&["-p", "0"]);
+        // So no more words are added to say that there is no such socket.
+        let launch = launch.env("RUNTIME_DIRECTORY", site.path());
         let server = launch.current_dir(site.path()).start();
         wait_for("its title", || (title(server.master()) == shown).then_some(()));
         assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
