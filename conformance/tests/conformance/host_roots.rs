@@ -68,12 +68,18 @@ pub(crate) fn a_directory_that_cannot_be_served_closes_no_other(mount: &Mount) {
     symlink("b.test", base.path().join("link.test")).expect("a link can be made");
     symlink("nowhere", base.path().join("broken.test")).expect("a link can be made");
     symlink(apart.path().join("out.test"), base.path().join("out.test")).expect("a link");
+    // Whose directory it is decides about links in it: they lead to no other's.
+    for (host, to) in [("thief.test", "../b.test/www"), ("all.test", "..")] {
+        fs::create_dir(base.path().join(host)).expect("a directory can be made");
+        symlink(to, base.path().join(host).join("www")).expect("a link can be made");
+    }
     let of = |server: &Server| {
         ["a.test", "link.test", "out.test", "bare.test", "broken.test"]
             .map(|host| who(server, host))
     };
     let server = mount.start_with_sites("", &site(&base, ""));
     assert_eq!(of(&server), ["a.test", "b.test", "421", "421", "421"]);
+    assert_eq!(["thief.test", "all.test"].map(|host| who(&server, host)), ["421", "421"]);
     // What has gone closes itself alone at a reload, and what has come is served.
     fs::remove_dir_all(base.path().join("a.test")).expect("it is there");
     add(base.path(), "new.test");

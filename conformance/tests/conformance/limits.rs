@@ -182,4 +182,12 @@ pub(crate) fn a_connection_has_the_pace_of_the_path_that_it_asks_for(mount: &Mou
     }
     assert!((ideal * 8 / 10..=ideal * 12 / 10).contains(&slow), "{slow:?} for {ideal:?}");
     assert!(fast < ideal / 2, "{fast:?} beside {ideal:?}");
+    // What is asked for behind it does not make it faster.
+    let mut client = server.connect();
+    let start = Instant::now();
+    client.send(get("/large.bin") + &get("/free/hello.txt"));
+    large_at(0, &client.response().body);
+    let took = start.elapsed();
+    assert!(took >= ideal * 8 / 10, "{took:?} for {ideal:?}");
+    assert_eq!(client.response().status(), 200);
 }

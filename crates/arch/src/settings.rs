@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use flyball_http::Limits;
 use flyball_site::access::AccessSettings;
-use flyball_site::{CacheSettings, SiteSettings};
+use flyball_site::{CacheSettings, LimitSettings, SiteSettings};
 use flyball_sys::file::Promise;
 use flyball_sys::process;
 use flyball_sys::uring::Features;
@@ -523,6 +523,7 @@ impl Settings {
             || self.log.slow != AccessLog::Off
             || self.clients.connections_per_address.is_some()
             || self.clients.requests_per_address.is_some()
+            || self.sites.iter().flat_map(|site| &site.limits).any(LimitSettings::is_by_address)
             || self.sites.iter().any(|site| site.access != AccessSettings::default())
             || self.sites.iter().any(|site| site.has_backends() || site.has_modules())
             || self.clients.address != ClientAddress::Peer

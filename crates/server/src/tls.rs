@@ -289,7 +289,7 @@ impl Tls {
     ) {
         for (number, files) in self.files.iter_mut().enumerate() {
             let looked = match files.source {
-                Source::Files if !is_watched => None,
+                Source::Files if !is_watched && !files.has_begun(at.s) => None,
                 Source::Files | Source::Acme => files.look(at),
                 Source::Internal => files
                     .issue(&settings.tls.internal, at.s)

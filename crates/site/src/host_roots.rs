@@ -183,6 +183,7 @@ impl SiteSettings {
             scgi: self.scgi.clone(),
             tls,
             symlinks: self.symlinks,
+            access_log: self.access_log.clone(),
             spread: Spread::Of(number),
             ..SiteSettings::default()
         }

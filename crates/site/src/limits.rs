@@ -95,6 +95,11 @@ impl LimitSettings {
         }
     }
 
+    /// Whether what each client address takes is counted for it.
+    pub fn is_by_address(&self) -> bool {
+        self.connections_per_address.is_some() || self.requests_per_address.is_some()
+    }
+
     fn says_nothing(&self) -> bool {
         let limits = self.requests_per_address.is_some() || self.bandwidth.is_some();
         !limits && !self.counts_connections()

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, openat, renameat, statat};
@@ -57,7 +58,9 @@ impl LogFile {
     ///
     /// # Errors
     /// When it is a link, or one of its directories is a link of another user, or can be neither
-    /// opened nor made; [`has_no_reader`] tells of a named pipe without a reader.
+    /// opened nor made; [`has_no_reader`] tells of a named pipe without a reader. A named pipe of a
+    /// user other than the superuser and this one is refused: by not reading they could hold all
+    /// logs up.
     pub fn open(path: &Path) -> io::Result<LogFile> {
         let flags = OFlags::WRONLY
             | OFlags::APPEND
@@ -71,7 +74,16 @@ impl LogFile {
             Err(rustix::io::Errno::LOOP) => {
                 Err(io::Error::other("it is a symbolic link, which no log follows"))
             }
-            opened => Ok(LogFile(opened?.into())),
+            opened => {
+                let file = File::from(opened?);
+                let about = file.metadata()?;
+                let is_known = [0, rustix::process::geteuid().as_raw()].contains(&about.uid());
+                if about.file_type().is_fifo() && !is_known {
+                    let why = format!("it is a named pipe of user {}", about.uid());
+                    return Err(io::Error::other(why));
+                }
+                Ok(LogFile(file))
+            }
         }
     }
 
@@ -177,6 +189,21 @@ mod tests {
     use super::*;
     use crate::apart::apart;
     use std::fs;
+
+    #[test]
+    fn a_pipe_of_another_user_is_no_log() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let _reader = fs::File::options().read(true).write(true).open(&path).unwrap();
+        assert!(LogFile::open(&path).is_ok());
+        std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+        let why = LogFile::open(&path).unwrap_err().to_string();
+        assert_eq!(why, "it is a named pipe of user 65534");
+    }
 
     #[test]
     fn lines_are_appended_and_the_file_is_looked_at() {

@@ -34,6 +34,8 @@ pub(super) struct Allowance {
 struct OfPaths {
     /// Its places, until its answers have left.
     places: Vec<Place>,
+    /// Answers may not have left yet: what is asked for behind them does not make them faster.
+    is_answering: bool,
     /// Bytes in a second that its socket sends.
     paced: u64,
     /// The same as it shall be.
@@ -48,7 +50,14 @@ impl OfPaths {
     /// What a connection has at a server that paces all of them like this.
     fn new(of_server: u64) -> OfPaths {
         let bound = bound(of_server, false);
-        OfPaths { places: Vec::new(), paced: of_server, pace: of_server, bounded: bound, bound }
+        OfPaths {
+            places: Vec::new(),
+            is_answering: false,
+            paced: of_server,
+            pace: of_server,
+            bounded: bound,
+            bound,
+        }
     }
 }
 
@@ -134,15 +143,17 @@ impl Allowance {
         let limits = &account.clients;
         let of_server = limits.of_server.bandwidth.unwrap_or(UNPACED);
         let of_paths = self.of_paths.get_or_insert_with(|| Box::new(OfPaths::new(of_server)));
-        of_paths.pace = of_server;
-        of_paths.bound = bound(of_server, !of_paths.places.is_empty());
+        let was_answering = std::mem::replace(&mut of_paths.is_answering, true);
+        let most = if was_answering { of_paths.pace.min(of_server) } else { of_server };
+        of_paths.pace = most;
+        of_paths.bound = bound(most, !of_paths.places.is_empty());
         let Some(limit) = limit else { return Ok(()) };
         limits.ask(limit, client, now.ms()).map_err(Exceeds::Rate)?;
         if !of_paths.places.iter().any(|place| place.number == limit.number) {
             let place = Place::take(limit, client, account)?;
             of_paths.places.extend(place.is_counted().then_some(place));
         }
-        of_paths.pace = limit.bandwidth.map_or(of_server, |most| most.min(of_server));
+        of_paths.pace = limit.bandwidth.map_or(most, |here| here.min(most));
         of_paths.bound = bound(of_paths.pace, !of_paths.places.is_empty());
         Ok(())
     }
@@ -159,6 +170,7 @@ impl Allowance {
     /// All that was asked for has left.
     fn answers_left(&mut self, limits: &ClientLimits) {
         let Some(of_paths) = &mut self.of_paths else { return };
+        of_paths.is_answering = false;
         let seats = of_paths.places.drain(..).flat_map(|place| place.seats);
         seats.for_each(|seat| limits.get_up(seat));
     }

@@ -110,6 +110,11 @@ impl Files {
         Ok(warning.into_iter().chain(stays).collect())
     }
 
+    /// Whether what the files held when they were read, and clients would have refused, holds now.
+    pub(super) fn has_begun(&self, now_s: u64) -> bool {
+        self.begins_s.is_some_and(|begins_s| begins_s <= now_s)
+    }
+
     /// The pair in use; none where it is still to come.
     pub(super) fn in_use(&self) -> Option<&Pair> {
         self.in_use.as_ref()
@@ -217,7 +222,7 @@ impl Files {
     /// if that was not said yet.
     pub(super) fn look(&mut self, at: Moment) -> Option<Result<Taken, String>> {
         let looked = match self.watched.look(at) {
-            Look::Same if self.begins_s.is_some_and(|begins_s| begins_s <= at.s) => Look::Changed,
+            Look::Same if self.has_begun(at.s) => Look::Changed,
             looked => looked,
         };
         let why = match looked {

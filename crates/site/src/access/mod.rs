@@ -116,6 +116,11 @@ pub fn faults(settings: &AccessSettings) -> Vec<Fault> {
 }
 
 impl Access {
+    /// Whether anything of the site asks for a password.
+    pub(crate) fn asks_for_passwords(&self) -> bool {
+        self.logins.is_some()
+    }
+
     /// What the settings say, by these users; `None` when everybody may see everything. What was
     /// tried at other sites by the same users counts here too: `tries` has all that is known, and
     /// what is new is added. To be called before the first fork: failures are counted for all

@@ -191,8 +191,10 @@ impl SiteRoutes {
         Ok(SiteRoutes { rules: Arc::new(rules), roots })
     }
 
-    /// The same for a host: its root is the directory of this name beneath the first root. One that
-    /// is open already takes no other descriptor. Blocks on the disk.
+    /// The same for a host: its root is the directory of this name beneath the first root. What is
+    /// beneath the host's own directory is found from there: its owner decides about links in it,
+    /// and they lead to no other host. One that is open already takes no other descriptor. Blocks on
+    /// the disk.
     ///
     /// # Errors
     /// Why it cannot be opened.
@@ -207,7 +209,16 @@ impl SiteRoutes {
             return Err(io::Error::other("site.root: is missing"));
         };
         let name = root.strip_prefix(&base.name).unwrap_or(root);
-        let opened = rights.hold(|| file::open_directory(&*base.directory, name, links))?;
+        let mut parts = name.components();
+        let host = Path::new(parts.next().map_or("".as_ref(), |host| host.as_os_str()));
+        let beneath = parts.as_path();
+        let opened = rights.hold(|| {
+            let own = file::open_directory(&*base.directory, host, links)?;
+            match beneath.as_os_str().is_empty() {
+                true => Ok(own),
+                false => file::open_directory(&own, beneath, links),
+            }
+        })?;
         let is_same = |was: &&Arc<OwnedFd>| node(was).ok() == node(&opened).ok();
         let directory = match was.filter(is_same) {
             Some(was) => Arc::clone(was),

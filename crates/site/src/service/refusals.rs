@@ -59,6 +59,7 @@ impl Service {
         request: &Request<'_>,
         (status, wait_s): (Status, u64),
     ) -> Lookup<'_> {
+        self.answers_for(self.sites.site_of(request), None);
         self.fields.clear();
         self.fields.add_shown(Name::RetryAfter, wait_s);
         self.refuse_with(request, status)
@@ -66,6 +67,7 @@ impl Service {
 
     /// The answer to a request whose body is longer than any may be.
     pub fn refuse_body(&mut self, request: &Request<'_>) -> Lookup<'_> {
+        self.answers_for(self.sites.site_of(request), None);
         self.refuse(request, Status::CONTENT_TOO_LARGE)
     }
 

@@ -40,6 +40,8 @@ struct Transport {
     shows: AtomicBool,
     /// Whether its clients show certificates, which they cannot do in the clear.
     only_tls: bool,
+    /// Whether it asks for passwords, which are not to be sent in the clear.
+    has_logins: bool,
 }
 
 impl Sites {
@@ -57,6 +59,7 @@ impl Sites {
                 redirects: tls.redirects_http,
                 shows: shows(number).into(),
                 only_tls: tls.clients.ca.is_some() && !tls.clients.is_optional,
+                has_logins: site.access.as_ref().is_some_and(|it| it.asks_for_passwords()),
             }
         };
         let of_sites = self.sites.iter().enumerate().map(transport).collect();
@@ -125,9 +128,9 @@ impl Transports {
 
 impl Transport {
     /// Whether requests in the clear are led to `https`: where no handshake succeeds as yet, that
-    /// would close the site.
+    /// would close the site, which one that asks for passwords shall be.
     fn leads(&self) -> bool {
-        self.redirects && self.shows.load(Relaxed)
+        self.redirects && (self.has_logins || self.shows.load(Relaxed))
     }
 
     /// What a request in the clear gets that is led nowhere.

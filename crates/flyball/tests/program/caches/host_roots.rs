@@ -118,6 +118,16 @@ fn checked(config: &Path) -> (bool, String) {
 }
 
 #[test]
+fn requests_to_hosts_are_in_the_log_of_their_table() {
+    let logs = tempfile::tempdir().expect("a temporary directory");
+    let log = logs.path().join("hosts.log");
+    let more = format!("access-log = {:?}\n", text(&log));
+    let hosting = Hosting::start("sped", &["a.test"], ("127.0.0.1:0", &more));
+    assert_eq!(hosting.who("a.test"), "a.test");
+    wait_for("its line", || fs::read_to_string(&log).ok()?.contains("GET /who.txt ").then_some(()));
+}
+
+#[test]
 fn a_check_tells_what_is_not_served() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     for host in ["a.test", "b.test", "Big.test", ".x", "a_b", "c d", "e.test."] {

@@ -157,17 +157,27 @@ fn requests_in_the_clear_are_led_to_https_once_the_first_certificate_is_there() 
     let authority = Authority::new();
     authority.issue("a.pem", &["a.test"]);
     let (root, storage) = (authority.path("root"), authority.path("storage"));
+    let users = authority.path("users");
+    fs::write(&users, "bea:$apr1$abcdefgh$h9FWgUz3n9YxylKLlR5SQ/\n").unwrap();
+    let site = |host: &str| {
+        format!("[[site]]\nhosts = [{host:?}]\nroot = {root:?}\ncertificate = \"acme\"\n")
+    };
     let config = format!(
         "{}{WATCH}[acme]\ndirectory = \"https://127.0.0.1:1/dir\"\nstorage = {storage:?}\n\
-         [[site]]\nhosts = [\"a.test\"]\nroot = {root:?}\ncertificate = \"acme\"\n",
-        flyball_testkit::as_ourselves()
+         {}{}auth.file = {users:?}\n",
+        flyball_testkit::as_ourselves(),
+        site("a.test"),
+        site("closed.test")
     );
     let server = authority.start(&config);
-    let status = || {
-        let request = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
+    let status_of = |host: &str| {
+        let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         server.connect().ask(request).status()
     };
+    let status = || status_of("a.test");
     assert_eq!(status(), 200);
+    // No password is asked for in the clear.
+    assert_eq!(status_of("closed.test"), 308);
     let pair = authority.path("a.pem");
     let import = || {
         let mut import = Command::new(binary());

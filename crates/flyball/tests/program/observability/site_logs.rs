@@ -182,6 +182,19 @@ fn each_line_is_in_the_log_of_its_site_on_every_architecture_and_after_reopening
     }
 }
 
+/// What a connection asked before says nothing about the site of a request that is refused.
+#[test]
+fn a_request_that_is_refused_for_its_length_is_in_the_log_of_its_site() {
+    let logged = Logged::start("sped", &SITES, "");
+    let mut client = logged.server.connect();
+    assert_eq!(client.ask(request("shared.test", "/small.txt")).status(), 200);
+    let long = "POST /up HTTP/1.1\r\nHost: own.test\r\nContent-Length: 99999999\r\n\r\n";
+    assert_eq!(client.ask(long).status(), 413);
+    wait_for("its line", || {
+        logged.lines("own").iter().any(|line| line.starts_with("own.test /up 413 ")).then_some(())
+    });
+}
+
 #[test]
 fn a_reload_and_an_upgrade_move_lines_to_where_the_site_says_now() {
     let mut logged = Logged::start("n-copy", &[("a.test", "access-log = \"{}/own/log\"")], "");
