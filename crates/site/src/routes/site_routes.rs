@@ -193,8 +193,8 @@ impl SiteRoutes {
 
     /// The same for a host: its root is the directory of this name beneath the first root. What is
     /// beneath the host's own directory is found from there: its owner decides about links in it,
-    /// and they lead to no other host. One that is open already takes no other descriptor. Blocks on
-    /// the disk.
+    /// and they lead to no other host. One that is open already takes no other descriptor. Blocks
+    /// on the disk.
     ///
     /// # Errors
     /// Why it cannot be opened.
