@@ -180,7 +180,8 @@ mod tests {
     use std::sync::Arc;
 
     fn transports(policy: Option<usize>, redirects: bool, only_tls: bool) -> Transports {
-        let of_sites = vec![Transport { policy, redirects, shows: true.into(), only_tls }];
+        let (shows, has_logins) = (true.into(), false);
+        let of_sites = vec![Transport { policy, redirects, shows, only_tls, has_logins }];
         Transports { of_sites, ports: RwLock::new(vec![(0, PORT)]) }
     }
 
