@@ -66,7 +66,9 @@ impl Traced {
         let mut launch = Launch::bare(&strace)
             .args(what)
             .args(&["--listen", "127.0.0.1:0", "--arch", arch, "--workers", "1"])
-            .set("cache.revalidate=1h");
+            .set("cache.revalidate=1h")
+            // The marking connection waits while others act, on a busy machine for minutes.
+            .set("timeout.idle=1h");
         for setting in settings {
             launch = launch.set(setting);
         }
