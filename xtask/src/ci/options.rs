@@ -36,6 +36,11 @@ pub(super) struct Options {
 }
 
 impl Options {
+    /// Whether anything runs beside the tests.
+    pub(super) fn has_neighbours(&self) -> bool {
+        self.beside > 0 || self.hog_bytes > 0
+    }
+
     /// # Errors
     /// When an argument is unknown or lacks its number.
     pub(super) fn parse(arguments: &[String]) -> Result<Options, String> {

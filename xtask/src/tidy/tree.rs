@@ -155,7 +155,8 @@ impl File {
 }
 
 fn has_rules(path: &str) -> bool {
-    [".rs", ".md", ".toml"].iter().any(|end| path.ends_with(end)) || path.starts_with(".ci/")
+    let shipped = [".ci/", "deploy/"].iter().any(|directory| path.starts_with(directory));
+    shipped || [".rs", ".md", ".toml"].iter().any(|end| path.ends_with(end))
 }
 
 #[cfg(test)]
