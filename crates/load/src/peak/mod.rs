@@ -99,10 +99,25 @@ impl Curve {
         self.points.iter().all(|point| point.replies <= 0.0)
     }
 
+    /// The lowest rate that was not sustained: the limit of the client or that of the server.
+    fn first_beyond(&self) -> Option<&Point> {
+        self.points.iter().find(|point| !point.is_sustained())
+    }
+
     /// Whether the client came to its limit before the server did.
     fn is_client_limited(&self) -> bool {
-        let beyond = self.points.iter().find(|point| !point.is_sustained());
-        beyond.is_none_or(|point| !point.is_valid())
+        self.first_beyond().is_none_or(|point| !point.is_valid())
+    }
+
+    /// Why the limit that was found is the client's, a line each; empty if it is the server's.
+    fn client_limits(&self) -> Vec<String> {
+        match self.first_beyond() {
+            Some(point) => {
+                let at = |why: &String| format!("at {:.1}/s: {why}", point.offered);
+                point.client_limits.iter().map(at).collect()
+            }
+            None => vec!["every rate that was offered was sustained".to_owned()],
+        }
     }
 
     /// The area under the curve as a share of that of a server which stays at this one's peak.
@@ -216,11 +231,9 @@ pub fn text(curve: &Curve) -> String {
     }
     if curve.is_client_limited() {
         out.push_str("CLIENT-LIMITED: the generator came to its limit before the server did\n");
-        for point in curve.points.iter().filter(|point| !point.is_valid()).take(1) {
-            point.client_limits.iter().for_each(|why| {
-                let _ = writeln!(out, "  {why}");
-            });
-        }
+        curve.client_limits().iter().for_each(|why| {
+            let _ = writeln!(out, "  {why}");
+        });
     }
     out
 }
@@ -247,6 +260,7 @@ pub fn to_json(curve: &Curve) -> Value {
         "saturation_per_s": curve.saturation(),
         "area": curve.area(),
         "client_limited": curve.is_client_limited(),
+        "client_limited_because": curve.client_limits(),
         "stopped_because": curve.stopped,
         "points": points,
     })
@@ -313,6 +327,23 @@ mod tests {
         assert!(curve.peak() <= 5001.0, "{}", curve.peak());
         assert!(text(&curve).contains("CLIENT-LIMITED"));
         assert_eq!(to_json(&curve)["client_limited"], true);
+    }
+
+    #[test]
+    fn the_reason_for_a_client_s_limit_is_that_of_the_rate_which_decided() {
+        let point = |offered: f64, goodput: f64, why: &[&str]| Point {
+            offered,
+            goodput,
+            client_limits: why.iter().map(|&why| why.to_owned()).collect(),
+            ..Point::default()
+        };
+        // Late at first, and sustained all the same; beyond it something else is the limit.
+        let points = vec![point(10.0, 10.0, &["late"]), point(20.0, 12.0, &["no ports"])];
+        let of = |points| Curve { points, stopped: None }.client_limits();
+        assert_eq!(of(points), ["at 20.0/s: no ports"]);
+        let all = of(vec![point(10.0, 10.0, &["late"])]);
+        assert_eq!(all, ["every rate that was offered was sustained"]);
+        assert!(of(vec![point(10.0, 5.0, &[]), point(20.0, 5.0, &["late"])]).is_empty());
     }
 
     #[test]
