@@ -37,7 +37,7 @@ impl FirstRuns {
 }
 
 /// Two causes are one if they differ in their numbers alone.
-fn without_numbers(why: &str) -> String {
+pub(super) fn without_numbers(why: &str) -> String {
     let mut text: String = why.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     while text.contains("00") || text.contains("0.0") {
         text = text.replace("00", "0").replace("0.0", "0");

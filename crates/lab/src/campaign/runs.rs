@@ -6,6 +6,7 @@ use flyball_stats::median;
 use serde::{Deserialize, Serialize};
 
 use super::Options;
+use super::hopeless::without_numbers;
 use crate::definition::Experiment;
 use crate::host::Facts;
 use crate::noise::Noise;
@@ -86,6 +87,18 @@ impl Runs {
         let unfair = self.unfair();
         let valid = self.records.iter().filter(|record| record.void.is_empty());
         valid.filter(move |record| !unfair.iter().any(|one| one.is_of(record)))
+    }
+
+    /// Why runs do not count, each cause as it is told the first time and of how many, the most
+    /// frequent first. Causes that differ in their numbers alone are one.
+    pub fn causes(&self) -> Vec<(&str, usize)> {
+        let mut causes: BTreeMap<String, (&str, usize)> = BTreeMap::new();
+        for why in self.records.iter().flat_map(|record| &record.void) {
+            causes.entry(without_numbers(why)).or_insert((why, 0)).1 += 1;
+        }
+        let mut causes: Vec<_> = causes.into_values().collect();
+        causes.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
+        causes
     }
 
     /// Where servers broke the rule of quality (M158) in more rounds than they kept it: by those
@@ -210,6 +223,9 @@ mod tests {
             runs.records.push(of(1.0, block, block > 0));
             runs.records.push(of(2.0, block, block > 1));
         }
+        runs.records.push(Record { void: vec!["late by 3 ms".into()], ..Record::default() });
+        runs.records.push(Record { void: vec!["late by 12 ms".into()], ..Record::default() });
+        assert_eq!(runs.causes(), [("quality of service", 5), ("late by 3 ms", 2)]);
         assert_eq!(runs.unfair(), [Unfair { series: "a".into(), point: 1.0, broken: 3, kept: 1 }]);
         let valid = runs.valid();
         assert!(valid.len() == 2 && valid.iter().all(|run| run.cell.point == 2.0), "{valid:?}");
@@ -239,6 +255,8 @@ mod tests {
         let series = Series { name: "a".into(), ..Series::default() };
         let at = |point| Cell { series: &series, point };
         assert_eq!([0, 1, 2].map(|block| runs.is_void(&at(1.0), block)), [false, true, false]);
+        let times: usize = runs.causes().iter().map(|(_, times)| times).sum();
+        assert_eq!(times, runs.records.iter().map(|record| record.void.len()).sum::<usize>());
         assert!(!runs.is_void(&at(2.0), 1));
     }
 }

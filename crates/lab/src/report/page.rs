@@ -195,6 +195,7 @@ fn cautions(campaign: &Campaign) -> Vec<String> {
         cautions
             .push(format!("Cells without a valid run, whose points are drawn hollow: {noisy}."));
     }
+    cautions.extend(runs.as_ref().and_then(not_counting));
     if let Some(noise) = &outcome.noise {
         cautions.extend(noise_floor(campaign, noise));
     } else if runs.is_some() {
@@ -214,6 +215,21 @@ fn unfair(one: Unfair) -> String {
         "{series} at {point} broke the rule of quality in {broken} of {rounds} rounds: none of \
          them counts."
     )
+}
+
+/// Causes of runs that do not count that are told, and how many more there are is told as well.
+const CAUSES_TOLD: usize = 5;
+
+/// Why runs do not count.
+fn not_counting(runs: &Runs) -> Option<String> {
+    let causes = runs.causes();
+    let told = |(why, times): &(&str, usize)| format!("{why} ({times} of them)");
+    let mut text = causes.iter().take(CAUSES_TOLD).map(told).collect::<Vec<_>>().join("; ");
+    if causes.len() > CAUSES_TOLD {
+        let _ = write!(text, "; and {} other causes", causes.len() - CAUSES_TOLD);
+    }
+    let all = runs.records.iter().filter(|record| !record.void.is_empty()).count();
+    (all > 0).then(|| format!("{all} runs do not count: {text}."))
 }
 
 /// How many runs changed their level while they were measured: upwards in the first half most
