@@ -11,8 +11,11 @@ use flyball_sys::sandbox::Identity;
 /// colons.
 const OF_SYSTEMD: &str = "RUNTIME_DIRECTORY";
 
-/// That of a server which the superuser starts.
-const OF_SUPERUSER: &str = "/run/flyball";
+/// The same for the unit of the packages: it goes with all that is in it when that service stops.
+const OF_SERVICE: &str = "/run/flyball";
+
+/// That of a server which the superuser starts without a service manager.
+const OF_SUPERUSER: &str = "/run/flyball-root";
 
 /// Of any other user, below what this says (XDG Base Directory Specification).
 const OF_USER: &str = "XDG_RUNTIME_DIR";
@@ -36,7 +39,7 @@ pub fn runtime_directories() -> Vec<PathBuf> {
         return vec![directory];
     }
     let own = runtime_directory().filter(|own| own.as_os_str() != OF_SUPERUSER);
-    own.into_iter().chain([OF_SUPERUSER.into()]).collect()
+    own.into_iter().chain([OF_SERVICE, OF_SUPERUSER].map(PathBuf::from)).collect()
 }
 
 fn of_systemd() -> Option<PathBuf> {

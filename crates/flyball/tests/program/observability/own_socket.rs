@@ -136,6 +136,54 @@ fn of_several_servers_each_is_listed_with_where_it_listens() {
     }
 }
 
+/// Where the unit has systemd make a directory for the service, and remove it.
+fn directory_of_the_service() -> String {
+    let unit = include_str!("../../../../../deploy/systemd/flyball.service");
+    let named = unit.lines().find_map(|line| line.strip_prefix("RuntimeDirectory="));
+    format!("/run/{}", named.expect("the unit has one"))
+}
+
+#[test]
+fn the_service_and_other_servers_of_root_leave_each_other_alone() {
+    if !flyball_sys::process::is_root() {
+        return flyball_testkit::skip("only the superuser has such servers");
+    }
+    if !["unshare", "nsenter"].into_iter().all(crate::common::has) {
+        return;
+    }
+    let machine = Machine::new();
+    machine.write("");
+    let (config, directory) = (within(&machine.directory, "site.toml"), directory_of_the_service());
+    // A /run of their own, where systemd has made what the unit says.
+    let begin = format!("mount -t tmpfs none /run && mkdir -m 750 {directory} && exec \"$@\"");
+    let launch = Launch::bare(&["unshare", "--mount", "sh", "-c", &begin, "sh"]);
+    let launch = launch.args(&["--config", text(&config)]).env(RUNTIME, &directory);
+    let mut service = launch.start();
+    let here = format!("--mount=/proc/{}/ns/mnt", service.master());
+    let by_hand = Launch::bare(&["nsenter", &here, "env", "--unset", RUNTIME]);
+    let by_hand = by_hand.arg(machine.site.path()).args(&["--listen", "127.0.0.1:0"]);
+    let by_hand = by_hand.args(&["--arch", "mt", "--workers", "1", "--admin", "auto"]).start();
+    let here = format!("--mount=/proc/{}/ns/mnt", by_hand.master());
+    let run = |words: &[&str]| {
+        let output = Command::new("nsenter").arg(&here).args(words).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned() + &said)
+    };
+    let flyball = env!("CARGO_BIN_EXE_flyball");
+    let runtime = format!("{RUNTIME}={directory}");
+    let (done, said) = run(&["env", &runtime, flyball, "ctl", "reload"]);
+    assert!(done && said.contains("the configuration is loaded"), "{said}");
+    let find =
+        ["env", "--unset", RUNTIME, "--unset", "FLYBALL_ADMIN", flyball, "ctl", "get", "arch"];
+    let (done, said) = run(&find);
+    assert!(!done && said.contains("several servers run here"), "{said}");
+    // What systemd does when the service is stopped.
+    signal(service.master(), "TERM");
+    assert!(service.ended().success());
+    run(&["rm", "-r", &directory]);
+    assert_eq!(run(&find), (true, "mt\n".to_owned()));
+}
+
 #[test]
 fn what_a_killed_server_has_left_is_taken_away_by_the_next() {
     let machine = Machine::new();
