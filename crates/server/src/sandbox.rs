@@ -230,6 +230,16 @@ impl Confinement {
         })
     }
 
+    /// In the master, before it reads private keys: keeps other processes of its user, as programs
+    /// are where there is one user for all, from its memory.
+    ///
+    /// # Errors
+    /// Never on Linux, in practice.
+    pub(crate) fn hide_keys(&self) -> Result<(), String> {
+        let hidden = if self.hides_memory { process::hide_memory() } else { Ok(()) };
+        hidden.map_err(|error| format!("the memory of private keys cannot be hidden: {error}"))
+    }
+
     /// In the master: gives up what neither it nor a child ever needs.
     pub(crate) fn confine_master(&self) -> io::Result<()> {
         match self.mode {

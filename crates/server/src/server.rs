@@ -91,6 +91,7 @@ impl Setup {
         let confinement = Confinement::new(architecture, &settings)?;
         confinement.check()?;
         let acme = acme::configuration(&settings, &confinement)?.map(Arc::new);
+        confinement.hide_keys()?;
         let tls = Tls::open(&settings, kept)?;
         let mut sites = open_sites(earlier, &settings, &confinement)?;
         spool::open(&settings, &confinement, &mut sites);

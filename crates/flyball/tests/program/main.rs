@@ -85,6 +85,7 @@ mod resources {
 mod sandbox {
     mod backends;
     mod error_pages;
+    mod over_tls;
     mod processes;
     mod rights;
     #[cfg(target_arch = "x86_64")]

@@ -35,7 +35,7 @@ pub(crate) mod forbidden {
     }
 
     /// What is tried in a process, and what the kernel says.
-    fn try_everything(process: u32, master: u32) {
+    pub(crate) fn try_everything(process: u32, master: u32) {
         let mut hand = Seized::attach(process);
         try_what_nobody_may(&mut hand, process, master);
         let mut denied = |what: &str, call: i64, arguments: &[u64]| {
@@ -92,7 +92,7 @@ pub(crate) mod forbidden {
     /// The `count` children of the master, and what they have started. Those that were not needed
     /// yet may still be about to begin: each is waited for until it has given up its system calls,
     /// which it does last, and then waits for work: before that, `uring` still makes its rings.
-    fn everybody(server: &crate::common::Server, count: usize) -> Vec<u32> {
+    pub(crate) fn everybody(server: &crate::common::Server, count: usize) -> Vec<u32> {
         server.children(count);
         let all = wait_for("the confinement of all processes", || {
             let all = descendants(server.master());
