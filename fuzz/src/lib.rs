@@ -13,6 +13,7 @@ mod proxy;
 mod ranges;
 mod request;
 mod routes;
+mod session;
 
 pub use backend::{backend_reply, fastcgi_records};
 pub use config::config;
@@ -22,6 +23,7 @@ pub use proxy::proxy_header;
 pub use ranges::ranges;
 pub use request::request_head;
 pub use routes::routes;
+pub use session::tls_session;
 
 /// A target, with what helps the mutator to get past its first checks.
 #[derive(Clone, Copy, Debug)]
@@ -45,4 +47,5 @@ pub const TARGETS: &[Target] = &[
     Target { name: "proxy_header", run: proxy_header, words: proxy::WORDS },
     Target { name: "fastcgi_records", run: fastcgi_records, words: backend::RECORD_WORDS },
     Target { name: "backend_reply", run: backend_reply, words: backend::REPLY_WORDS },
+    Target { name: "tls_session", run: tls_session, words: session::WORDS },
 ];
