@@ -66,8 +66,8 @@ fn banner(
         let is_local =
             |listen: &Listen| *serves_localhost && listen.tls && has_localhost(&listen.hosts);
         let listens = server.listens().into_iter().filter(is_local);
-        let ports = listens.filter_map(|listen| listen.address.tcp());
-        lines.extend(ports.map(|address| format!("  as {}", localhost(address))));
+        let names = listens.filter_map(|listen| localhost(&listen));
+        lines.extend(names.map(|name| format!("  as {name}")));
         let root = root.display();
         lines.push(format!("  with certificates of this machine's own authority, {root}"));
         lines.push(format!("  which it trusts after: sudo flyball trust {root}"));
@@ -102,10 +102,11 @@ impl OwnAuthority {
     }
 }
 
-/// The same by the name that its certificate has and a browser shows.
-fn localhost(address: SocketAddr) -> String {
-    let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port()));
-    url(&Listen { tls: true, ..address.into() })
+/// An address by the name that its certificate has and a browser shows, unless it is shown so.
+fn localhost(listen: &Listen) -> Option<String> {
+    let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, listen.address.tcp()?.port()));
+    let name = url(&Listen { tls: true, ..any.into() });
+    (name != url(listen)).then_some(name)
 }
 
 /// An address, and the hosts that are served there alone.
@@ -143,5 +144,22 @@ fn url(Listen { address, tls, .. }: &Listen) -> String {
     match address.port() {
         port if port == usual => format!("{scheme}://{host}/"),
         port => format!("{scheme}://{host}:{port}/"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_once_by_the_name_of_its_certificate() {
+        let name = |address: &str| {
+            let address: SocketAddr = address.parse().unwrap();
+            localhost(&Listen { tls: true, ..address.into() })
+        };
+        assert_eq!(name("127.0.0.1:8443").as_deref(), Some("https://localhost:8443/"));
+        assert_eq!(name("127.0.0.1:443").as_deref(), Some("https://localhost/"));
+        assert_eq!(name("[::]:9443"), None);
+        assert_eq!(name("0.0.0.0:9443"), None);
     }
 }
