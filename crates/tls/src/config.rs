@@ -27,7 +27,8 @@ pub(crate) const HTTP_1_1: &[u8] = b"http/1.1";
 /// That of a client which names no other, such as `curl --http1.0`.
 const HTTP_1_0: &[u8] = b"http/1.0";
 
-/// The least version of TLS of one site, and whose certificates its clients show.
+/// Whose certificates the clients of one site show, and the least version of TLS, which all sites
+/// have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Whether TLS 1.2 is refused.
