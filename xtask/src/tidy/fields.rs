@@ -16,7 +16,6 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("crates/site/src/settings.rs", "SiteSettings", "settings"),
     ("crates/site/src/cache_settings.rs", "CacheSettings", "settings"),
     ("crates/site/src/counts.rs", "CacheCounts", "counters"),
-    ("crates/site/src/backend/relay.rs", "Relay", "its link becomes an end of the connection"),
 ];
 
 /// No type of a crate that serves has more fields, but for settings and counters.

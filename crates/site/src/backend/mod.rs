@@ -5,6 +5,8 @@
 //! to a program that was started, and moves the bytes that its [`Wire`] wants. docs/dynamic.md
 //! tells the whole.
 
+mod answering;
+mod asked;
 mod body;
 mod cgi;
 mod coded;
@@ -13,6 +15,7 @@ mod environment;
 mod errors;
 mod fastcgi;
 mod gates;
+mod own_link;
 mod records;
 mod relay;
 mod request;
@@ -34,9 +37,9 @@ pub use spool::Spool;
 pub use upstream::{LinkBounds, NoLink, Upstream};
 pub use wire::{Target, Wire, Wish};
 
+pub(crate) use answering::Outcome;
 pub(crate) use coded::CodedAnswer;
 pub(crate) use gates::{Admitted, Gates, Passage};
-pub(crate) use relay::Outcome;
 
 use bytes::BytesMut;
 use flyball_http::Status;

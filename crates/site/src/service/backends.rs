@@ -165,12 +165,12 @@ impl Service {
     /// As if the client had asked for that path (RFC 3875, section 6.2.2).
     fn backend_redirects(&mut self, relay: &mut Relay, path: &[u8], now: &Now) -> Lookup<'_> {
         relay.end();
-        let redirects = relay.redirects + 1;
+        let redirects = relay.redirects() + 1;
         let request = relay.request().request().redirected(path);
         let Some(request) = request.filter(|_| redirects <= REDIRECTS_MAX) else {
             return self.backend_failed(relay, Failure::Malformed);
         };
-        relay.led_to_closed = self.restricts(&request.request());
+        relay.leads(self.restricts(&request.request()));
         match carried(self.lookup(request.request(), now), redirects) {
             Lookup::Respond(mut next) => {
                 // The body was for the first.

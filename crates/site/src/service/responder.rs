@@ -192,7 +192,7 @@ impl Responder for Relay {
     }
 
     fn is_led_to_closed(&self) -> bool {
-        self.led_to_closed
+        self.is_led_to_closed()
     }
 
     fn waits(&mut self, now: &Now) {
@@ -236,6 +236,6 @@ impl Responder for Relay {
     }
 
     fn set_redirects(&mut self, redirects: u8) {
-        self.redirects = redirects;
+        self.set_redirects(redirects);
     }
 }

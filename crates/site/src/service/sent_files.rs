@@ -79,7 +79,8 @@ impl Service {
         }
         let request = relay.request().clone();
         // The answer is the script's: it is remembered under no path.
-        let job = Job { request, site, origin: Origin::Backend(reply), redirects: relay.redirects };
+        let redirects = relay.redirects();
+        let job = Job { request, site, origin: Origin::Backend(reply), redirects };
         Lookup::Wait(Plan::translate(job, Translate::new(exactly)))
     }
 
