@@ -20,11 +20,13 @@ use crate::clock;
 use crate::owned::{Opening, Owned};
 
 mod named;
+mod queue;
 
 pub(crate) use named::bind_unix;
 pub use named::{
     bind_unix_at, connect_unix, guard_unix, listen_unix, unix_node, unlink_left_unix, unlink_unix,
 };
+pub use queue::{Age, accept_queue, age, listener_drops};
 
 /// An address and port.
 pub type Address = SocketAddr;
@@ -717,36 +719,6 @@ pub fn untaken(socket: impl AsFd) -> u64 {
     // SAFETY: TIOCOUTQ (SIOCOUTQ) writes one int through the pointer, which points at `queued`.
     let done = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut queued) };
     if done == 0 { u64::try_from(queued).unwrap_or(0) } else { 0 }
-}
-
-/// Length and limit of the accept queue of a listening socket, from `TCP_INFO`.
-///
-/// # Errors
-/// When `socket` is no listening socket.
-pub fn accept_queue(socket: impl AsFd) -> io::Result<(u32, u32)> {
-    let socket = socket.as_fd();
-    if is_unix(socket) {
-        // Of these the kernel tells only whether there is one.
-        return Ok((u32::from(wait_readable(socket, 0)?), u32::MAX));
-    }
-    // Offsets in struct tcp_info: on a listening socket the kernel puts the length of the accept
-    // queue into tcpi_unacked and its limit into tcpi_sacked.
-    const UNACKED: usize = 24;
-    const SACKED: usize = 28;
-    let mut info = [0u8; 104];
-    let mut len = info.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes into `info` and updates `len`.
-    let done = unsafe {
-        let info = info.as_mut_ptr().cast();
-        let fd = socket.as_fd().as_raw_fd();
-        libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, info, &raw mut len)
-    };
-    if done != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let field =
-        |at: usize| u32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
-    Ok((field(UNACKED), field(SACKED)))
 }
 
 #[cfg(test)]

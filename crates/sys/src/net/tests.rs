@@ -170,6 +170,61 @@ fn the_accept_queue_of_a_listener_is_seen() {
     assert_eq!(accept_queue(&listener).unwrap(), (3, 5));
 }
 
+/// Passes at least so many milliseconds.
+fn pass(ms: u64) {
+    let (idle, _other) = stream_pair().unwrap();
+    let until_ms = clock::monotonic_ms() + ms;
+    while let left @ 1.. = until_ms.saturating_sub(clock::monotonic_ms()) {
+        assert!(!wait_readable(&idle, left).unwrap());
+    }
+}
+
+#[test]
+fn a_connection_tells_how_long_it_waited_and_since_when_its_client_is_silent() {
+    const TICKS_MS: u64 = 8;
+    let (listener, address) = listener(8, &ListenOptions::default());
+    let before_ms = clock::monotonic_ms();
+    let mut client = TcpStream::connect(address).unwrap();
+    let connected_ms = clock::monotonic_ms();
+    pass(50);
+    client.write_all(b"x").unwrap();
+    let said_ms = clock::monotonic_ms();
+    pass(30);
+    let socket = accepted(&listener);
+    let asked_ms = clock::monotonic_ms();
+    let aged = age(&socket).unwrap();
+    let told_ms = clock::monotonic_ms();
+    let within = |found: u32, from_ms: u64, to_ms: u64| {
+        let most = told_ms - from_ms + TICKS_MS;
+        let least = (asked_ms - to_ms).saturating_sub(TICKS_MS);
+        assert!((least..=most).contains(&u64::from(found)), "{found} in {least}..={most}");
+    };
+    within(aged.queued_ms, before_ms, connected_ms);
+    within(aged.silent_ms, connected_ms + 50, said_ms);
+    assert!(!aged.half_closed);
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(wait_readable(&socket, 60_000).unwrap());
+    let mut bytes = [0; 2];
+    assert_eq!(recv(&socket, &mut bytes).unwrap(), 1);
+    assert!(wait_readable(&socket, 60_000).unwrap());
+    assert!(age(&socket).unwrap().half_closed);
+    assert_eq!(age(stream_pair().unwrap().0), None);
+}
+
+#[test]
+fn the_drops_of_a_listener_are_its_own() {
+    let (other, _) = listener(1, &ListenOptions::default());
+    let (listener, address) = listener(1, &ListenOptions::default());
+    assert_eq!(listener_drops(&listener).unwrap(), 0);
+    // The queue holds one more than its limit; the rest is dropped and tried again in vain.
+    let clients: Vec<_> =
+        (0..6).map(|_| TcpStream::connect_timeout(&address, Duration::from_millis(50))).collect();
+    let lost = clients.iter().filter(|client| client.is_err()).count();
+    assert_eq!(lost, 4);
+    assert!(listener_drops(&listener).unwrap() >= 4);
+    assert_eq!(listener_drops(&other).unwrap(), 0);
+}
+
 #[test]
 fn a_socket_that_stopped_listening_refuses_and_can_listen_again() {
     let (listener, address) = listener(8, &ListenOptions::default());
