@@ -15,6 +15,7 @@ mod encoded_paths;
 mod fastcgi;
 mod given_way;
 mod house;
+mod lab_work;
 mod leaving;
 mod links;
 mod logged;

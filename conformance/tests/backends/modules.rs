@@ -88,7 +88,7 @@ fn start_with(architecture: &str, settings: &str, more: &str) -> Option<Modules>
     Some(Modules { server, _files: files })
 }
 
-fn get(path: &str) -> String {
+pub(crate) fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
@@ -102,7 +102,7 @@ fn answer(client: &mut Client) -> (u16, String) {
     (head.status(), String::from_utf8(body).unwrap())
 }
 
-fn ask(client: &mut Client, request: impl AsRef<[u8]>) -> (u16, String) {
+pub(crate) fn ask(client: &mut Client, request: impl AsRef<[u8]>) -> (u16, String) {
     client.send(request);
     answer(client)
 }

@@ -2,6 +2,8 @@
 
 mod digest;
 mod hello;
+#[cfg(feature = "lab")]
+mod lab_work;
 mod specweb99;
 
 use std::sync::atomic::AtomicU64;
@@ -28,6 +30,8 @@ pub struct Builtin {
 pub const BUILTINS: &[Builtin] = &[
     row::<digest::Digest>("digest", "answers with the length and the CRC-32 of the request body"),
     row::<hello::Hello>("hello", "says what its option `text` says"),
+    #[cfg(feature = "lab")]
+    row::<lab_work::LabWork>("lab-work", "takes a known time, of the processor or asleep"),
     row::<specweb99::SpecWeb99>("specweb99", "answers the dynamic requests of SPECweb99"),
 ];
 
