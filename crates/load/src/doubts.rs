@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::engine::BACKOFF_MAX;
 use crate::options::{Asking, Load, Options};
 use crate::schedule::Profile;
 
@@ -31,6 +32,9 @@ pub fn refuse(options: &Options) -> Result<(), String> {
                  given up"
             ));
         }
+    }
+    if options.retries.backoff > BACKOFF_MAX {
+        return Err(format!("--backoff is at most {BACKOFF_MAX:?}: no wait is longer"));
     }
     if !options.body.is_empty() && named(options, "content-length") > 0 {
         return Err("Content-Length as a --header: that of --body is sent without it".into());
@@ -123,6 +127,7 @@ mod tests {
             (options(|o| o.timeout = seconds(0)), "no reply would be waited for"),
             (options(|o| o.deadline = Some(seconds(20))), "--deadline 20s has no effect"),
             (options(|o| o.connect_timeout = Some(seconds(11))), "the --timeout of 10s"),
+            (options(|o| o.retries.backoff = seconds(61)), "--backoff is at most 60s"),
             (
                 options(|o| {
                     o.body = b"x".to_vec();

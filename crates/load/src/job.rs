@@ -113,6 +113,7 @@ impl Job {
                 .clone()
                 .map(|client| Secure { client, resume: options.tls.resume }),
             timeouts: timeouts(options),
+            retries: options.retries,
             requests_per_connection: requests_per_connection(options),
             connection_per_session: has_sessions(options),
             think: options.think,

@@ -15,6 +15,7 @@ mod dial;
 pub mod doubts;
 pub mod engine;
 mod expecting;
+mod field;
 pub mod fileset;
 pub mod job;
 pub mod observe;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::engine::Behaviour;
+use crate::engine::{Behaviour, Retries};
 use crate::fileset::{Kind, Manifest};
 use crate::observe::LATE_NS;
 use crate::schedule::{Profile, Spread};
@@ -55,7 +55,7 @@ pub struct Options {
     /// A session that begins later than this is late; with more than one in a hundred of them it is
     /// the client that is measured.
     pub late_after: Duration,
-    /// How long a reply is waited for, connecting included.
+    /// How long a reply is waited for, connecting included; with retries that of each try.
     pub timeout: Duration,
     /// How long a connection is waited for; `None` is as long as for a reply.
     pub connect_timeout: Option<Duration>,
@@ -63,6 +63,8 @@ pub struct Options {
     pub first_byte_timeout: Option<Duration>,
     /// Latency up to which a reply is good; `None` is the time-out.
     pub deadline: Option<Duration>,
+    /// How often a client tries again, and what it waits before it.
+    pub retries: Retries,
     /// Requests on a connection; `None` is one at a rate, and no limit of connections kept busy.
     pub requests_per_connection: Option<u32>,
     /// Requests after which the run is over, if that is before its time; `None` is no such number.
@@ -167,6 +169,7 @@ impl Options {
             connect_timeout: None,
             first_byte_timeout: None,
             deadline: None,
+            retries: Retries::default(),
             requests_per_connection: None,
             requests: None,
             think: Think::default(),

@@ -67,6 +67,8 @@ pub enum Purpose {
     Dynamic = 7,
     /// How long clients think.
     Thinking = 8,
+    /// How long clients wait before they try again.
+    BackingOff = 9,
 }
 
 #[cfg(test)]

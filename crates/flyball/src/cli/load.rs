@@ -12,7 +12,7 @@ use clap::builder::{PossibleValuesParser, ValueParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, value_parser};
 use flyball_load::doubts;
-use flyball_load::engine::Closing;
+use flyball_load::engine::{Closing, Retries};
 use flyball_load::fileset::{Kind, Manifest, Parameters};
 use flyball_load::job::{Asking, Http10, Load as Amount, Options, Tls};
 use flyball_load::observe::Threshold;
@@ -179,6 +179,22 @@ fn times() -> Vec<Arg> {
         duration("connect-timeout", "Longest wait for a connection [default: --timeout]"),
         duration("first-byte-timeout", "Longest wait for a first byte [default: --timeout]"),
         duration("deadline", "Latency up to which a reply is good [default: --timeout]"),
+        text("retries", "N", "How often a client tries again that gets no answer, or a refusal")
+            .long_help(
+                "How often a client tries again: after a time-out, a connection that is refused or \
+                 breaks, and an answer of 503 or 429. Each try has the --timeout, and a reply is \
+                 good by the time since its try was due.",
+            )
+            .default_value("0")
+            .value_parser(value_parser!(u32).range(0..=100)),
+        duration("backoff", "Mean wait before the first retry; each next one is twice as long")
+            .long_help(
+                "Mean wait before the first retry; each next one is twice as long, up to a minute. \
+                 --seed draws each, of half to one and a half of its mean. Who is asked to wait \
+                 longer, by Retry-After, does.",
+            )
+            .default_value("100ms")
+            .requires("retries"),
         text("think", "TIME", "Time between a reply and the next request, or how it is spread")
             .long_help(
                 "Time between a reply and the next request: 200ms, exp:200ms (exponential, with \
@@ -588,6 +604,16 @@ fn amount(given: &ArgMatches) -> Amount {
     }
 }
 
+/// How often clients try again.
+fn retries(given: &ArgMatches) -> Result<Retries, String> {
+    let count = |id: &str| given.get_one::<u32>(id).copied();
+    let most = count("retries").unwrap_or_default();
+    if most > 0 && count("pipeline").is_some_and(|depth| depth > 1) {
+        return Err("--retries are of one request at a time: without --pipeline".into());
+    }
+    Ok(Retries { most, backoff: given.get_one("backoff").copied().unwrap_or_default() })
+}
+
 fn options(given: &ArgMatches) -> Result<Options, String> {
     let text = |id: &str| given.get_one::<String>(id).cloned();
     let time = |id: &str| given.get_one::<Duration>(id).copied();
@@ -608,6 +634,7 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
     options.connect_timeout = time("connect-timeout");
     options.first_byte_timeout = time("first-byte-timeout");
     options.deadline = time("deadline");
+    options.retries = retries(given)?;
     options.think = given.get_one("think").copied().unwrap_or_default();
     options.requests_per_connection = count("requests-per-connection");
     options.requests = size("requests");

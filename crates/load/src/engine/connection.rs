@@ -9,8 +9,9 @@ use flyball_http::Limits;
 use flyball_http::h1::{AnswerHead, Client, Event};
 
 use super::pace::Pace;
+use super::retries::retry_after_ns;
 use super::secure::Secured;
-use crate::observe::{Kind, Tally};
+use crate::observe::{End, Kind, SYN_RETRY_NS, Tally};
 use crate::workload::{Catalog, Content, Follow, PageSeen, RequestId, Step};
 
 /// Bytes from which on a body is seen to have begun as it should.
@@ -29,6 +30,8 @@ pub(super) enum Phase {
     Active,
     /// Waits until it is time for the next burst.
     Thinking,
+    /// Was refused or failed, and waits before it tries again.
+    Retrying,
     /// Failed, or has a line that is not free yet, and waits before the next session.
     Pausing,
 }
@@ -39,8 +42,12 @@ pub(super) struct Outstanding {
     pub(super) request: RequestId,
     /// When it was due.
     pub(super) intended_ns: u64,
-    /// When the client began with it.
+    /// When its present try was due: from then on a reply is good or late.
+    pub(super) due_ns: u64,
+    /// When the client began with that.
     pub(super) actual_ns: u64,
+    /// Tries before that.
+    pub(super) tries: u32,
     /// Whether it was handed to a socket, on this connection or one before it.
     pub(super) sent: bool,
     /// Whether any of its reply has come.
@@ -55,6 +62,8 @@ pub(super) struct Judge<'a> {
     pub(super) verify: bool,
     /// Latency up to which a reply is good, in nanoseconds.
     pub(super) deadline_ns: u64,
+    /// Tries of a request beyond its first.
+    pub(super) retries: u32,
 }
 
 /// A place in the table of connections; it is used again with what it has allocated.
@@ -84,11 +93,17 @@ pub(super) struct Connection {
     pub(super) partial: Vec<u8>,
     client: Client,
     pub(super) connect_ns: u64,
+    /// Whether connecting took as long as a packet that was lost.
+    was_slow: bool,
     pub(super) requests_here: u32,
     pub(super) replies_here: u32,
     /// The server has said that this connection ends.
     pub(super) closing: bool,
     status: u16,
+    /// How long the reply asks to wait, if it is a refusal.
+    retry_after_ns: u64,
+    /// Whether the request that is next was refused, and is to be tried again.
+    refused: bool,
     body_bytes: u64,
     /// What is wrong with the reply so far.
     wrong: Option<Kind>,
@@ -124,10 +139,13 @@ impl Connection {
             partial: Vec::new(),
             client: Client::new(Limits::default()),
             connect_ns: 0,
+            was_slow: false,
             requests_here: 0,
             replies_here: 0,
             closing: false,
             status: 0,
+            retry_after_ns: 0,
+            refused: false,
             body_bytes: 0,
             wrong: None,
             page: None,
@@ -207,7 +225,9 @@ impl Connection {
         self.waiting.push_back(Outstanding {
             request,
             intended_ns,
+            due_ns: intended_ns,
             actual_ns: now_ns,
+            tries: 0,
             sent: false,
             begun: false,
         });
@@ -295,6 +315,10 @@ impl Connection {
         self.status = head.status;
         self.in_body = true;
         self.closing |= !head.keep_alive;
+        self.retry_after_ns = match End::of_status(head.status) {
+            End::Admitted => 0,
+            _ => retry_after_ns(bytes),
+        };
         let Some(front) = self.waiting.front() else { return };
         let expected = &judge.catalog.request(front.request).expected;
         if let Some(page) = &expected.page {
@@ -330,10 +354,20 @@ impl Connection {
         let Some(done) = self.waiting.pop_front() else { return };
         self.written -= 1;
         self.replies_here += 1;
-        self.burst_replied = true;
         self.in_body = false;
         self.asked_ns.get_or_insert(done.actual_ns);
         self.carried += self.body_bytes;
+        self.count_reply(now_ns, tally);
+        let end = End::of_status(self.status);
+        let is_last = end == End::Admitted || done.tries >= judge.retries;
+        self.count_try(done, (end, is_last), now_ns, tally);
+        if !is_last {
+            let again = Outstanding { tries: done.tries + 1, ..done };
+            self.waiting.push_front(again);
+            self.refused = true;
+            return;
+        }
+        self.burst_replied = true;
         let request = judge.catalog.request(done.request);
         let has_body = !request.is_head && !request.expected.is_not_modified(self.status);
         if judge.verify && has_body {
@@ -354,11 +388,7 @@ impl Connection {
             seen.end()
         });
         let latency_ns = now_ns.saturating_sub(done.intended_ns);
-        tally.replies_total += 1;
         if self.counts {
-            tally.replies += 1;
-            tally.status[usize::from(self.status).min(999)] += 1;
-            tally.body_bytes += self.body_bytes;
             tally.latency.record(latency_ns);
             tally.latency_actual.record(now_ns.saturating_sub(done.actual_ns));
             if !done.begun {
@@ -369,16 +399,15 @@ impl Connection {
                 class.bytes += self.body_bytes;
             }
         }
+        let is_in_time = now_ns.saturating_sub(done.due_ns) <= judge.deadline_ns;
         let is_right = self.wrong.is_none() && broken.is_none();
-        let is_good = self.status < 400 && is_right && latency_ns <= judge.deadline_ns;
+        let is_good = self.status < 400 && is_right && is_in_time;
         tally.good += u64::from(is_good && self.counts);
+        tally.tries.good_again += u64::from(is_good && self.counts && done.tries > 0);
         if let Some(series) = &mut tally.series {
             series.replied(now_ns, latency_ns, is_good);
         }
-        if tally.window.holds(now_ns) {
-            tally.replies_in_window += 1;
-            tally.good_in_window += u64::from(is_good);
-        }
+        tally.good_in_window += u64::from(is_good && tally.window.holds(now_ns));
         if let Some(kind) = self.wrong {
             tally.error(kind, self.counts);
         }
@@ -389,6 +418,51 @@ impl Connection {
         if self.written > 0 {
             self.await_front(judge.catalog);
         }
+    }
+
+    /// Counts a reply, of the last try of its request or of one before that.
+    fn count_reply(&self, now_ns: u64, tally: &mut Tally) {
+        tally.replies_total += 1;
+        tally.replies_in_window += u64::from(tally.window.holds(now_ns));
+        if self.counts {
+            tally.replies += 1;
+            tally.status[usize::from(self.status).min(999)] += 1;
+            tally.body_bytes += self.body_bytes;
+        }
+    }
+
+    /// Counts a try that a reply has ended.
+    fn count_try(
+        &self,
+        done: Outstanding,
+        (end, is_last): (End, bool),
+        now_ns: u64,
+        tally: &mut Tally,
+    ) {
+        if !self.counts {
+            return;
+        }
+        tally.tries.ended(end, done.tries, is_last);
+        if end == End::Admitted {
+            let took_ns = now_ns.saturating_sub(done.due_ns);
+            tally.tries.admitted.record(took_ns);
+            // Those that follow on the connection have nothing to do with how it began.
+            if !(self.was_slow && self.replies_here == 1) {
+                tally.tries.admitted_at_once.record(took_ns);
+            }
+        }
+    }
+
+    /// Whether the request that is next was refused: how long the server asks to wait, in
+    /// nanoseconds. It is told once.
+    pub(super) fn take_refusal(&mut self) -> Option<u64> {
+        std::mem::take(&mut self.refused).then_some(self.retry_after_ns)
+    }
+
+    /// The connection is there: whether it took as long as one whose first packet was lost.
+    pub(super) fn connected_after(&mut self, took_ns: u64) -> bool {
+        self.was_slow = took_ns >= SYN_RETRY_NS;
+        self.was_slow
     }
 
     /// The server closed its side: whether that completed a reply.

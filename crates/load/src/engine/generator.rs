@@ -14,6 +14,7 @@ use super::busy::Busy;
 use super::connection::{Connection, Judge, Phase};
 use super::kept::Backlog;
 use super::pauses::Pauses;
+use super::retries::BackOff;
 use super::secure::Sealing;
 use super::wheel::Wheel;
 use super::{Behaviour, CONNECTIONS_MAX, Closing, Mode, Plan};
@@ -76,6 +77,8 @@ pub(super) struct Generator<'a> {
     arrivals: Option<std::iter::StepBy<std::iter::Skip<Arrivals>>>,
     next_arrival_ns: Option<u64>,
     pub(super) pauses: Pauses,
+    /// What clients wait before they try again.
+    pub(super) backoff: BackOff,
     /// What waits for a connection that is kept.
     pub(super) backlog: Backlog,
     /// Whether the workload is at its end.
@@ -117,6 +120,7 @@ impl<'a> Generator<'a> {
             catalog: &plan.catalog,
             verify: behaviour.verify,
             deadline_ns: plan.deadline.as_nanos() as u64,
+            retries: plan.retries.most,
         };
         Ok(Generator {
             plan,
@@ -143,6 +147,7 @@ impl<'a> Generator<'a> {
             arrivals,
             next_arrival_ns: None,
             pauses: Pauses::new(plan.think, connections, place.start_ns, seed),
+            backoff: BackOff::new(plan.retries, seed),
             backlog: Backlog::new(plan.timeouts.reply),
             is_exhausted: false,
             live,

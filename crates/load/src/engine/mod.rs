@@ -11,6 +11,7 @@ mod generator;
 mod kept;
 mod pace;
 mod pauses;
+mod retries;
 mod secure;
 mod traffic;
 mod wheel;
@@ -31,6 +32,7 @@ use crate::schedule::Schedule;
 use crate::think::Think;
 use crate::workload::{Catalog, Workload};
 use generator::Generator;
+pub use retries::{BACKOFF_MAX, Retries};
 
 /// Most connections that one thread holds.
 pub const CONNECTIONS_MAX: usize = 1 << 22;
@@ -152,6 +154,8 @@ pub struct Plan {
     pub secure: Option<Secure>,
     /// How long they wait.
     pub timeouts: Timeouts,
+    /// How often they try again.
+    pub retries: Retries,
     /// Requests after which a client closes a connection that is kept and opens another.
     pub requests_per_connection: Option<u32>,
     /// Whether every session has a connection of its own, also where sessions follow each other.

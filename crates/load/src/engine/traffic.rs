@@ -11,7 +11,7 @@ use super::connection::Phase;
 use super::generator::Generator;
 use super::pace::Pace;
 use super::secure::Received;
-use crate::observe::Kind;
+use crate::observe::{Kind, SYN_RETRY_NS};
 use flyball_sys::clock::monotonic_ns;
 
 /// What a closed loop waits after a failure, in nanoseconds: a server that refuses is asked a
@@ -19,7 +19,7 @@ use flyball_sys::clock::monotonic_ns;
 const PAUSE_NS: u64 = 10_000_000;
 
 /// Think times and pauses end at whole milliseconds, as timers do.
-const THINK_TICK_NS: u64 = 1_000_000;
+pub(super) const TICK_NS: u64 = 1_000_000;
 
 /// Most receives for one event, so that a fast sender does not keep the others waiting.
 const RECEIVES_MAX: usize = 16;
@@ -33,6 +33,8 @@ impl Generator<'_> {
         let address = addresses[self.turn % addresses.len()];
         // Threads begin at different places and go round in steps of their number.
         self.turn += self.place.threads;
+        // What cannot be connected for has been tried, too.
+        self.admit(slot, now_ns);
         let options = ConnectOptions { source, ..self.options };
         let connection = &mut self.table[slot as usize];
         connection.connect_ns = now_ns;
@@ -53,7 +55,6 @@ impl Generator<'_> {
 
     /// Tries to send before the connection is known to be there: on the loopback it is.
     fn first_send(&mut self, slot: u32, now_ns: u64) {
-        self.admit(slot, now_ns);
         let sent = if self.plan.secure.is_some() {
             self.greet(slot)
         } else if self.behaviour.write_rate.is_some() {
@@ -88,8 +89,11 @@ impl Generator<'_> {
         };
         connection.reading = Pace::begin(now_ns);
         connection.writing = Pace::begin(now_ns);
+        let took_ns = now_ns.saturating_sub(connection.connect_ns);
+        let was_slow = connection.connected_after(took_ns);
         if connection.counts {
-            self.tally.connect.record(now_ns.saturating_sub(connection.connect_ns));
+            self.tally.connect.record(took_ns);
+            self.tally.tries.syn_retries += u64::from(was_slow);
         }
     }
 
@@ -274,7 +278,9 @@ impl Generator<'_> {
     fn go_on(&mut self, slot: u32, now_ns: u64) -> bool {
         let connection = &mut self.table[slot as usize];
         let generation = connection.generation;
-        if connection.is_session_over() {
+        if let Some(asked_ns) = connection.take_refusal() {
+            self.wait_to_try(slot, asked_ns, now_ns);
+        } else if connection.is_session_over() {
             if connection.counts {
                 self.tally.sessions_complete += 1;
             }
@@ -291,7 +297,7 @@ impl Generator<'_> {
                 connection.due_ns = now_ns;
                 let due_ns = (now_ns + think_ns).max(free_ns);
                 if due_ns > now_ns {
-                    connection.due_ns = due_ns.next_multiple_of(THINK_TICK_NS);
+                    connection.due_ns = due_ns.next_multiple_of(TICK_NS);
                     connection.phase = Phase::Thinking;
                     if connection.closing {
                         self.disconnect(slot);
@@ -380,7 +386,7 @@ impl Generator<'_> {
             self.go_on(slot, now_ns);
             return;
         }
-        if connection.waiting.is_empty() {
+        if connection.waiting.is_empty() || connection.phase == Phase::Retrying {
             // Between requests: the next one opens another.
             self.disconnect(slot);
             return self.set_timer(slot);
@@ -399,7 +405,7 @@ impl Generator<'_> {
 
     /// Lets the next session wait: until `free_ns`, or the end of the run if that is sooner.
     fn pause(&mut self, slot: u32, free_ns: u64) {
-        let free_ns = free_ns.min(self.place.window.to_ns).next_multiple_of(THINK_TICK_NS);
+        let free_ns = free_ns.min(self.place.window.to_ns).next_multiple_of(TICK_NS);
         let connection = &mut self.table[slot as usize];
         connection.phase = Phase::Pausing;
         connection.due_ns = free_ns;
@@ -426,10 +432,18 @@ impl Generator<'_> {
         // One that is kept, and free for the next session.
         let is_idle = connection.phase == Phase::Free;
         let (counts, tally) = (connection.counts, &mut self.tally);
-        tally.error(kind, counts);
         if connection.phase == Phase::Handshaking && counts {
             tally.handshakes.failed += 1;
         }
+        let waited_ns = now_ns.saturating_sub(connection.connect_ns);
+        let is_slow = connection.phase == Phase::Connecting && waited_ns >= SYN_RETRY_NS;
+        tally.tries.syn_retries += u64::from(is_slow && counts);
+        if self.tries_after(slot, kind, now_ns) {
+            return;
+        }
+        let connection = &mut self.table[slot as usize];
+        let tally = &mut self.tally;
+        tally.error(kind, counts);
         if let Some(series) = &mut tally.series {
             let given_up = connection.waiting.iter().filter(|_| kind.is_timeout());
             series.failed(now_ns, given_up.map(|one| now_ns.saturating_sub(one.intended_ns)));
@@ -460,11 +474,11 @@ impl Generator<'_> {
     }
 
     /// Sets the timer of a connection to what it waits for.
-    fn set_timer(&mut self, slot: u32) {
+    pub(super) fn set_timer(&mut self, slot: u32) {
         let connection = &self.table[slot as usize];
         let at_ns = match connection.phase {
             Phase::Free => return,
-            Phase::Thinking | Phase::Pausing => connection.due_ns,
+            Phase::Thinking | Phase::Pausing | Phase::Retrying => connection.due_ns,
             Phase::Connecting | Phase::Handshaking | Phase::Active => match self.limit(slot) {
                 Some((at_ns, _)) => at_ns,
                 None => return,
@@ -498,7 +512,10 @@ impl Generator<'_> {
         let connection = &mut self.table[slot as usize];
         match connection.phase {
             Phase::Free => {}
-            Phase::Thinking | Phase::Pausing if now_ns < connection.due_ns => self.set_timer(slot),
+            Phase::Thinking | Phase::Pausing | Phase::Retrying if now_ns < connection.due_ns => {
+                self.set_timer(slot);
+            }
+            Phase::Retrying => self.try_again(slot, now_ns),
             Phase::Thinking => {
                 if connection.counts {
                     self.tally.late_by(now_ns.saturating_sub(connection.due_ns));

@@ -20,6 +20,7 @@ pub fn tally_to_json(tally: &Tally) -> Value {
         "errors": tally.errors,
         "warmup_errors": tally.warmup_errors,
         "broken_rules": tally.broken_rules,
+        "ends": tally.tries.ends,
         "status": tally.status,
         "times": [
             tally.latency.pairs(),
@@ -29,6 +30,8 @@ pub fn tally_to_json(tally: &Tally) -> Value {
             tally.lateness.pairs(),
             tally.handshakes.full.pairs(),
             tally.handshakes.resumed.pairs(),
+            tally.tries.admitted.pairs(),
+            tally.tries.admitted_at_once.pairs(),
         ],
         "handshakes": [tally.handshakes.agreed, tally.handshakes.failure],
         "classes": classes_to_json(&tally.classes),
@@ -51,7 +54,7 @@ fn read_classes(value: &Value) -> Option<Vec<ClassTally>> {
 }
 
 /// The plain counts, in the order of the wire.
-fn counts(tally: &mut Tally) -> [&mut u64; 21] {
+fn counts(tally: &mut Tally) -> [&mut u64; 25] {
     [
         &mut tally.intended,
         &mut tally.sent,
@@ -74,6 +77,10 @@ fn counts(tally: &mut Tally) -> [&mut u64; 21] {
         &mut tally.posts,
         &mut tally.handshakes.failed,
         &mut tally.good,
+        &mut tally.tries.again,
+        &mut tally.tries.given_up,
+        &mut tally.tries.good_again,
+        &mut tally.tries.syn_retries,
     ]
 }
 
@@ -93,6 +100,8 @@ pub fn tally_from_json(value: &Value) -> Option<Tally> {
     tally.warmup_errors.iter_mut().zip(errors).for_each(|(to, from)| *to = from);
     let broken = numbers(value.get("broken_rules")?)?;
     tally.broken_rules.iter_mut().zip(broken).for_each(|(to, from)| *to = from);
+    let ends = numbers(value.get("ends")?)?;
+    tally.tries.ends.iter_mut().zip(ends).for_each(|(to, from)| *to = from);
     let status = numbers(value.get("status")?)?;
     tally.status.iter_mut().zip(status).for_each(|(to, from)| *to = from);
     let times = value.get("times")?.as_array()?;
@@ -104,6 +113,8 @@ pub fn tally_from_json(value: &Value) -> Option<Tally> {
     tally.lateness = times.next()??;
     tally.handshakes.full = times.next()??;
     tally.handshakes.resumed = times.next()??;
+    tally.tries.admitted = times.next()??;
+    tally.tries.admitted_at_once = times.next()??;
     let told = |at: usize| value["handshakes"][at].as_str().map(String::from);
     (tally.handshakes.agreed, tally.handshakes.failure) = (told(0), told(1));
     for interval in value.get("intervals")?.as_array()? {
@@ -152,7 +163,7 @@ mod tests {
     #[test]
     fn counts_come_through_as_they_were() {
         let mut tally = Tally::new(Window { from_ns: 5, to_ns: 1_000_000_005 }, 1);
-        let mut sent: [u64; 21] = std::array::from_fn(|n| n as u64 + 1);
+        let mut sent: [u64; 25] = std::array::from_fn(|n| n as u64 + 1);
         read_counts(&mut tally, &sent).unwrap();
         tally.broken_rules[2] = 7;
         tally.error(Kind::Reset, true);
@@ -160,6 +171,8 @@ mod tests {
         tally.status[404] = 3;
         tally.latency.record(1_234_567);
         tally.lateness.record(99);
+        tally.tries.admitted.record(77);
+        tally.tries.ends = [1, 2, 3, 4, 5, 6, 7];
         tally.handshakes.done(true, 5_000);
         tally.handshakes.agree(|| "TLSv1.3".into());
         tally.classes[0] = ClassTally { replies: 1, timeouts: 2, bytes: 3 };
@@ -171,6 +184,8 @@ mod tests {
         let mut again = tally_from_json(&serde_json::from_str(&text).unwrap()).unwrap();
         assert_eq!(counts(&mut again).map(|count| *count), sent);
         assert_eq!(again.broken_rules, tally.broken_rules);
+        assert_eq!(again.tries.ends, tally.tries.ends);
+        assert_eq!(again.tries.admitted.count(), 1);
         assert_eq!((again.errors, &again.status), (tally.errors, &tally.status));
         assert_eq!(again.warmup_errors, tally.warmup_errors);
         assert_eq!((&again.classes, &again.intervals), (&tally.classes, &tally.intervals));

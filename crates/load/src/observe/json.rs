@@ -58,6 +58,10 @@ pub fn json(report: &Report) -> Value {
         all.extend(more);
     }
     value["client_limited_causes"] = report.client_limit_causes().into();
+    let tries = &tally.tries;
+    value["tries"] = tries.json(tally.good);
+    value["admitted_us"] = times(&tries.admitted);
+    value["admitted_at_once_us"] = times(&tries.admitted_at_once);
     value["interrupted"] = report.interrupted.into();
     value["version"] = env!("CARGO_PKG_VERSION").into();
     value["machine"] = machine_here();

@@ -14,6 +14,7 @@ mod series;
 mod tally;
 mod text;
 mod threshold;
+mod tries;
 
 pub use csv::{CSV_HEADER, csv};
 pub use exchange::{tally_from_json, tally_to_json};
@@ -31,3 +32,4 @@ pub use series::{Interval, merged};
 pub use tally::{ClassTally, LATE_NS, Tally, Window};
 pub use text::{short, text};
 pub use threshold::Threshold;
+pub use tries::{ENDS, End, SYN_RETRY_NS, Tries};

@@ -4,6 +4,7 @@ use super::handshakes::Handshakes;
 use super::histogram::Times;
 use super::kind::{KINDS, Kind};
 use super::series::{Interval, Series};
+use super::tries::Tries;
 use crate::workload::RULES;
 
 /// The part of a run that counts, in nanoseconds of the monotonic clock. Sessions that are due
@@ -89,6 +90,8 @@ pub struct Tally {
     pub bytes_in: u64,
     /// Bytes sent.
     pub bytes_out: u64,
+    /// How each try of a request ended.
+    pub tries: Tries,
     /// Latency from when a request was intended; time-outs are in it at the time they took.
     pub latency: Times,
     /// Latency from when the client began with it.
@@ -177,6 +180,7 @@ impl Tally {
         self.body_bytes += other.body_bytes;
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
+        self.tries.merge(&other.tries);
         self.latency.merge(&other.latency);
         self.latency_actual.merge(&other.latency_actual);
         self.connect.merge(&other.connect);

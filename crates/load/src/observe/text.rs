@@ -59,6 +59,7 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     if tally.unanswered > 0 {
         writeln!(out, "  {:<20}{:>12}", "without a reply", tally.unanswered)?;
     }
+    tries(out, report)?;
     if let Some(drops) = report.listen_drops.filter(|drops| *drops > 0) {
         writeln!(out, "  {:<20}{drops:>12}  connections dropped by listening sockets", "drops")?;
     }
@@ -83,6 +84,29 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     void.chain(limited).try_for_each(|(what, why)| writeln!(out, "  {what}: {why}"))
 }
 
+/// How tries ended, where they did not all end alike.
+fn tries(out: &mut String, report: &Report) -> std::fmt::Result {
+    let (tries, good) = (&report.tally.tries, report.tally.good);
+    if !tries.are_told() {
+        return Ok(());
+    }
+    let (all, again, given_up) = (tries.all(), tries.again, tries.given_up);
+    let first = all - again;
+    writeln!(out, "  {:<20}{first:>12}  first, {again} again, {given_up} given up", "tries")?;
+    let (at_once, later) = (good.saturating_sub(tries.good_again), tries.good_again);
+    writeln!(out, "  {:<20}{good:>12}  {at_once} at once, {later} after a retry", "good replies")?;
+    let (refused, late) = (tries.refused_share() * 100.0, tries.timeout_share() * 100.0);
+    writeln!(out, "  {:<20}{refused:>11.1}%  {late:.1}% timed out", "tries refused")?;
+    if tries.syn_retries > 0 {
+        writeln!(
+            out,
+            "  {:<20}{:>12}  connections of 0.9 s or more",
+            "SYN lost", tries.syn_retries
+        )?;
+    }
+    Ok(())
+}
+
 /// A line for each time that was taken.
 fn times(out: &mut String, report: &Report) -> std::fmt::Result {
     let names = ["min", "p50", "p75", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
@@ -95,6 +119,8 @@ fn times(out: &mut String, report: &Report) -> std::fmt::Result {
         ("latency", is_closed, &tally.latency),
         ("latency, as intended", !is_closed, &tally.latency),
         ("latency, as begun", !is_closed, &tally.latency_actual),
+        ("admitted", tally.tries.are_told(), &tally.tries.admitted),
+        ("admitted, no SYN lost", tally.tries.syn_retries > 0, &tally.tries.admitted_at_once),
         ("connect", true, &tally.connect),
         ("handshake, full", shaken.is_any(), &shaken.full),
         ("handshake, resumed", shaken.is_any(), &shaken.resumed),

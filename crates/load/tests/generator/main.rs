@@ -11,4 +11,5 @@ mod errors;
 mod kept;
 mod latency;
 mod preflight;
+mod retries;
 mod secure;

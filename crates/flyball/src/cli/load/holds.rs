@@ -158,6 +158,8 @@ const HOLDS: &[Row] = &[
     row("connect-timeout", LOADS, ANY),
     row("first-byte-timeout", LOADS, ANY),
     row("deadline", LOADS, ANY),
+    row("retries", LOADS, ANY),
+    row("backoff", LOADS, ANY),
     row("think", IN_SESSIONS, ANY),
     // What is asked for.
     row("requests-per-connection", NOT_REPLAYED, ANY),

@@ -7,6 +7,7 @@ use flyball_http::h1::AnswerHead;
 use flyball_sys::clock;
 
 use super::ads::Found;
+use crate::field;
 use crate::fileset::FileContent;
 use crate::workload::Content;
 
@@ -161,7 +162,7 @@ impl PageSeen {
         (self.stage, self.file, self.broken) = (Stage::Head, 0, None);
         if head.status != 200 || head.length.is_none() || page.stays && !head.keep_alive {
             self.broke(Rule::Framing);
-        } else if !page.is_cookie_right(set_cookie(bytes)) {
+        } else if !page.is_cookie_right(field::value(bytes, "set-cookie")) {
             self.broke(Rule::Cookie);
         }
     }
@@ -237,14 +238,6 @@ impl PageSeen {
     fn broke(&mut self, rule: Rule) {
         self.broken.get_or_insert(rule);
     }
-}
-
-/// The value of `Set-Cookie` in the bytes of a head.
-fn set_cookie(head: &[u8]) -> Option<&str> {
-    let lines = head.split(|byte| *byte == b'\n');
-    let mut fields = lines.filter_map(|line| str::from_utf8(line).ok()?.split_once(':'));
-    let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case("set-cookie"))?;
-    Some(value.trim())
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! A request that takes a known time, for experiments about overload: it burns processor time of
 //! the thread that calls it, or sleeps in it. How much the options `burn-us` and `sleep-us` say, or
-//! the query by the same names. Whoever may ask for it may take a server's time: it is built with
-//! the lab alone.
+//! the query by the same names. Every client that may ask for it may take a server's time, so it is
+//! built with the lab alone.
 
 use std::time::Duration;
 
 use flyball_module::{Exchange, Module, Open, Setup, Turn};
 use flyball_sys::clock::thread_cpu_ns;
 
-/// Longest work of one request, in microseconds.
-const WORK_US_MAX: u64 = 10_000_000;
+/// Longest work of one request of either kind, in milliseconds.
+const WORK_MS_MAX: u64 = 10_000;
 
 /// What a request costs if its query does not say it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,8 +23,9 @@ pub(super) struct LabWork {
 impl LabWork {
     /// The same with what a setting, or a part of a query, says.
     fn with(self, key: &str, value: &str) -> Result<LabWork, String> {
-        let us = value.parse().ok().filter(|us| *us <= WORK_US_MAX);
-        let us = us.ok_or_else(|| format!("{key} is at most {WORK_US_MAX}, in microseconds"));
+        let most = WORK_MS_MAX * 1_000;
+        let us = value.parse().ok().filter(|us| *us <= most);
+        let us = us.ok_or_else(|| format!("{key} is at most {most}, in microseconds"));
         match key {
             "burn-us" => Ok(LabWork { burn_us: us?, ..self }),
             "sleep-us" => Ok(LabWork { sleep_us: us?, ..self }),
@@ -89,7 +90,7 @@ mod tests {
     fn a_query_takes_the_place_of_options_and_a_bound_of_both() {
         let set = LabWork::default().with("burn-us", "5000").unwrap();
         assert_eq!(set.asked_by(b""), Ok(set));
-        let both = LabWork { burn_us: 7, sleep_us: WORK_US_MAX };
+        let both = LabWork { burn_us: 7, sleep_us: WORK_MS_MAX * 1_000 };
         assert_eq!(set.asked_by(b"sleep-us=10000000&burn-us=7"), Ok(both));
         for wrong in ["burn-us=10000001", "burn-us=-1", "burn-us", "sleep-us=x", "sleep=1"] {
             assert!(set.asked_by(wrong.as_bytes()).is_err(), "{wrong}");

@@ -32,7 +32,11 @@ fn source_words(source: Source) -> &'static [&'static str] {
 
 /// The option, with a value if it takes one, and what it cannot be without.
 fn sample(option: &str) -> Vec<String> {
-    let needs = matches!(option, "dynamic-script" | "cgi-script").then(|| "--dynamic=30".into());
+    let needs = match option {
+        "dynamic-script" | "cgi-script" => Some("--dynamic=30".into()),
+        "backoff" => Some("--retries=2".into()),
+        _ => None,
+    };
     needs.into_iter().chain([word(option)]).collect()
 }
 
@@ -44,7 +48,7 @@ fn word(option: &str) -> String {
         "agent" => "127.0.0.1:1",
         "arrivals" => "poisson",
         "duration" | "warmup" | "late-after" | "timeout" | "connect-timeout"
-        | "first-byte-timeout" | "deadline" | "think" | "client-gap" => "2s",
+        | "first-byte-timeout" | "deadline" | "backoff" | "think" | "client-gap" => "2s",
         "header" => "A: b",
         "conditional" | "tls-resume" => "0.5",
         "mix" => "s4",
