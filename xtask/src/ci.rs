@@ -54,12 +54,10 @@ pub fn main(arguments: &[String]) -> ExitCode {
     let neighbours = || neighbours::start(options.beside, options.hog_bytes);
     let passed = match options.what {
         What::Steps => {
-            // They are for the tests: beside them a build would take several times as long.
-            let built =
-                if options.has_neighbours() { executables::build(&root).map(drop) } else { Ok(()) };
             let _neighbours = neighbours();
-            built.map(|()| (0..options.repeat).all(|_| steps(&root)))
+            Ok((0..options.repeat).all(|_| steps(&root)))
         }
+        What::Full => full::repeated(&root, options.repeat, neighbours),
         What::Times => times::main(&root),
         What::Timed => timed::main(&root, options.repeat, neighbours),
     };

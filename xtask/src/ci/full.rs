@@ -4,8 +4,10 @@
 use std::path::Path;
 use std::sync::Mutex;
 use std::thread;
+use std::time::Instant;
 
-use super::executables::Executable;
+use super::executables::{self, Executable};
+use super::neighbours::Neighbours;
 use super::times;
 
 /// The executables, or why they do not build.
@@ -20,6 +22,30 @@ const THREADS: &str = "12";
 
 /// Whether all passed, and what libtest says of those that did not.
 type Ran = Result<(bool, Vec<String>), String>;
+
+/// Runs it so often, beside neighbours that begin when all is built. Whether all passed.
+///
+/// # Errors
+/// When it does not build, or cannot be started.
+pub(super) fn repeated(
+    root: &Path,
+    repeat: usize,
+    neighbours: impl FnOnce() -> Neighbours,
+) -> Result<bool, String> {
+    executables::build(root)?;
+    let _neighbours = neighbours();
+    let mut all_passed = true;
+    for turn in 1..=repeat {
+        let start = Instant::now();
+        // What Cargo has built, it names at once.
+        let (passed, failures) = run(root, executables::build(root))?;
+        failures.iter().for_each(|line| println!("{line}"));
+        let outcome = if passed { "passed" } else { "FAILED" };
+        println!("ci: turn {turn} of {repeat} {outcome}, {:.0?}", start.elapsed());
+        all_passed &= passed;
+    }
+    Ok(all_passed)
+}
 
 /// Runs what was built.
 ///

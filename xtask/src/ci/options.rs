@@ -2,8 +2,9 @@
 
 /// How it is called.
 pub(super) const USAGE: &str = "\
-usage: cargo xtask ci [--times | --timed] [--repeat N] [--beside N] [--hog SIZE]
+usage: cargo xtask ci [--full | --times | --timed] [--repeat N] [--beside N] [--hog SIZE]
 
+  --full      run the full tier alone
   --times     run each test executable by itself, and write the table of CONTRIBUTING.md
   --timed     run the tests that have a bound of wall time, and no others
   --repeat N  N times
@@ -18,6 +19,8 @@ const GIB: usize = 1 << 30;
 pub(super) enum What {
     /// Format, clippy and both tiers.
     Steps,
+    /// The full tier.
+    Full,
     /// Each executable by itself, for the table.
     Times,
     /// The tests with a bound of wall time.
@@ -36,11 +39,6 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Whether anything runs beside the tests.
-    pub(super) fn has_neighbours(&self) -> bool {
-        self.beside > 0 || self.hog_bytes > 0
-    }
-
     /// # Errors
     /// When an argument is unknown or lacks its number.
     pub(super) fn parse(arguments: &[String]) -> Result<Options, String> {
@@ -53,6 +51,7 @@ impl Options {
                 digits.parse::<usize>().map_err(|_| format!("{argument} takes a number"))
             };
             match argument.as_str() {
+                "--full" => options.what = What::Full,
                 "--times" => options.what = What::Times,
                 "--timed" => options.what = What::Timed,
                 "--repeat" => options.repeat = number("")?,
@@ -79,6 +78,7 @@ mod tests {
         assert_eq!(parsed(""), Ok(steps));
         let timed = Options { what: What::Timed, repeat: 30, beside: 4, hog_bytes: 2 * GIB };
         assert_eq!(parsed("--timed --repeat 30 --beside 4 --hog 2GiB"), Ok(timed));
+        assert_eq!(parsed("--full").map(|options| options.what), Ok(What::Full));
         assert!(parsed("--repeat").is_err());
         assert!(parsed("--fast").is_err());
     }
