@@ -28,7 +28,7 @@ impl Hosting {
         let program = within(&directory, "flyball");
         copy_program(&program);
         let config = config(&directory, arch, ("", more));
-        let launch = Launch::program(&[program.into()]).args(&["--config", text(&config)]);
+        let launch = Launch::program(&[program.into()]).asked().args(&["--config", text(&config)]);
         Hosting { server: launch.args(&["--listen", listen]).start(), directory }
     }
 

@@ -38,7 +38,7 @@ pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
 
 /// How long a client of a served site may take, unless the test sets it again. By default the
 /// server ends the connection of a client that a busy machine, or strace, stops for ten seconds.
-const PATIENT: [&str; 3] = [ALONE, "timeout.head=5min", "rate.window=5min"];
+const PATIENT: [&str; 2] = ["timeout.head=5min", "rate.window=5min"];
 
 /// Makes a configuration in this directory: a site whose certificate clients of the testkit trust.
 pub fn secure_config(directory: &TempDir, site: &Site) -> String {
@@ -227,6 +227,9 @@ impl Site {
 /// How a server is started.
 pub struct Launch {
     command: Command,
+    /// What follows `serve`.
+    arguments: Vec<OsString>,
+    is_asked: bool,
 }
 
 impl Launch {
@@ -238,7 +241,7 @@ impl Launch {
     /// The same, started by another program whose words come first.
     pub fn under<A: AsRef<OsStr>>(prefix: &[A], site: &Site, arch: &str) -> Launch {
         let mut launch = Launch::bare(prefix);
-        launch.command.arg(site.path()).args(["--listen", "127.0.0.1:0", "--arch", arch]);
+        launch = launch.arg(site.path()).args(&["--listen", "127.0.0.1:0", "--arch", arch]);
         PATIENT.into_iter().fold(launch, Launch::set)
     }
 
@@ -253,16 +256,16 @@ impl Launch {
     pub fn program(words: &[OsString]) -> Launch {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).arg("serve");
-        Launch { command }
+        Launch { command, arguments: Vec::new(), is_asked: false }
     }
 
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Launch {
-        self.command.arg(argument);
+        self.arguments.push(argument.as_ref().into());
         self
     }
 
     pub fn args(mut self, arguments: &[&str]) -> Launch {
-        self.command.args(arguments);
+        self.arguments.extend(arguments.iter().map(OsString::from));
         self
     }
 
@@ -289,20 +292,10 @@ impl Launch {
         self
     }
 
-    /// Whether the test says something of `admin`, or of where the server's own socket is.
-    fn says_where_it_is_asked(&self) -> bool {
-        let here = self.command.get_current_dir().unwrap_or(Path::new(""));
-        let says = |argument: &OsStr| {
-            let text = argument.to_string_lossy();
-            // A file of the configuration may say it; no other is one.
-            let is_file = text.ends_with(".toml");
-            let file = is_file.then(|| std::fs::read_to_string(here.join(argument)).ok());
-            text.starts_with("admin")
-                || text.starts_with("--admin")
-                || file.flatten().is_some_and(|file| file.contains("admin"))
-        };
-        self.command.get_args().any(says)
-            || self.command.get_envs().any(|(name, _)| name == "RUNTIME_DIRECTORY")
+    /// Where it is asked, its configuration or the environment says. By default a server that is
+    /// given no `--admin` is asked nowhere, and has no process for that.
+    pub fn asked(self) -> Launch {
+        Launch { is_asked: true, ..self }
     }
 
     /// Starts it and waits until it serves.
@@ -316,11 +309,12 @@ impl Launch {
 
     /// Starts it; how it ended and what it said, when it ended instead of serving.
     pub fn try_start(mut self) -> Result<Server, (ExitStatus, String)> {
-        if !self.says_where_it_is_asked() {
-            self = self.set(ALONE);
+        if !self.is_asked {
+            self.command.args(["--set", ALONE]);
         }
         let mut child = self
             .command
+            .args(&self.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

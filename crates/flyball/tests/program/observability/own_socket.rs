@@ -33,7 +33,8 @@ impl Machine {
 
     /// One that is not told of `admin`.
     fn launch(&self) -> Launch {
-        let launch = Launch::bare::<&str>(&[]).arg(self.site.path()).env(RUNTIME, self.runtime());
+        let launch = Launch::bare::<&str>(&[]).arg(self.site.path()).asked();
+        let launch = launch.env(RUNTIME, self.runtime());
         launch.args(&["--listen", "127.0.0.1:0", "--arch", "sped"])
     }
 
@@ -42,6 +43,7 @@ impl Machine {
         self.write(admin);
         let config = within(&self.directory, "site.toml");
         Launch::program(&[program.into()])
+            .asked()
             .args(&["--config", text(&config)])
             .env(RUNTIME, self.runtime())
     }
@@ -156,13 +158,13 @@ fn the_service_and_other_servers_of_root_leave_each_other_alone() {
     let (config, directory) = (within(&machine.directory, "site.toml"), directory_of_the_service());
     // A /run of their own, where systemd has made what the unit says.
     let begin = format!("mount -t tmpfs none /run && mkdir -m 750 {directory} && exec \"$@\"");
-    let launch = Launch::bare(&["unshare", "--mount", "sh", "-c", &begin, "sh"]);
+    let launch = Launch::bare(&["unshare", "--mount", "sh", "-c", &begin, "sh"]).asked();
     let launch = launch.args(&["--config", text(&config)]).env(RUNTIME, &directory);
     let mut service = launch.start();
     let here = format!("--mount=/proc/{}/ns/mnt", service.master());
-    let by_hand = Launch::bare(&["nsenter", &here, "env", "--unset", RUNTIME]);
+    let by_hand = Launch::bare(&["nsenter", &here, "env", "--unset", RUNTIME]).asked();
     let by_hand = by_hand.arg(machine.site.path()).args(&["--listen", "127.0.0.1:0"]);
-    let by_hand = by_hand.args(&["--arch", "mt", "--workers", "1", "--admin", "auto"]).start();
+    let by_hand = by_hand.args(&["--arch", "mt", "--workers", "1"]).start();
     let here = format!("--mount=/proc/{}/ns/mnt", by_hand.master());
     let run = |words: &[&str]| {
         let output = Command::new("nsenter").arg(&here).args(words).output().expect("it runs");

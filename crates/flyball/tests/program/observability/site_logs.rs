@@ -37,7 +37,7 @@ impl Logged {
         copy_program(&within(&directory, "flyball"));
         let more = format!("arch = \"{arch}\"\naccess-log = \"{{}}/server/log\"\n{more}");
         configure(&directory, &site, sites, &more);
-        let launch = Launch::program(&[within(&directory, "flyball").into()]);
+        let launch = Launch::program(&[within(&directory, "flyball").into()]).asked();
         let launch = launch.args(&["--config", text(&within(&directory, "flyball.toml"))]);
         let server = launch.args(&["--listen", "127.0.0.1:0"]).start();
         Logged { directory, server, _site: site }

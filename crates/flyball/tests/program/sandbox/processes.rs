@@ -30,7 +30,7 @@ pub(crate) mod forbidden {
             format!("arch = \"{arch}\"\n{more}\n[[site]]\nroot = \"{root}\"\n"),
         )
         .expect("the configuration can be written");
-        let launch = Launch::bare::<&str>(&[]).args(&["--listen", "127.0.0.1:0"]);
+        let launch = Launch::bare::<&str>(&[]).asked().args(&["--listen", "127.0.0.1:0"]);
         launch.arg("--config").arg(config)
     }
 
@@ -405,7 +405,7 @@ fn what_the_kernel_lacks_stops_a_change_or_a_reload_when_all_is_required() {
         socket.display()
     );
     let config = write(&file, &config);
-    let launch = Launch::bare::<&str>(&[]).args(&["--listen", "127.0.0.1:0"]);
+    let launch = Launch::bare::<&str>(&[]).asked().args(&["--listen", "127.0.0.1:0"]);
     let server = launch.args(&["--config", &config]).start();
     let before = server.children(2);
     let calls = "landlock_create_ruleset";

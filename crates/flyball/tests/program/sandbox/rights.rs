@@ -43,7 +43,8 @@ fn launch(directory: &TempDir, lines: &str) -> Launch {
     let user = format!("user = \"{WORKER}\"\ngroup = \"{WORKER}\"\nworkers = 1\n");
     let config = within(directory, "flyball.toml");
     fs::write(&config, user + "cache.revalidate = \"100ms\"\n" + lines).expect("it is written");
-    let launch = Launch::bare::<&str>(&[]).args(&["--config", text(&config), "--arch", "n-copy"]);
+    let launch = Launch::bare::<&str>(&[]).asked();
+    let launch = launch.args(&["--config", text(&config), "--arch", "n-copy"]);
     launch.args(&["--listen", "127.0.0.1:0"])
 }
 

@@ -126,7 +126,7 @@ fn a_reload_reads_all_files_again() {
     write("sites/a.toml", &of_site("a.test"));
     let main = within(&directory, "main.toml");
     // Named without --config: it is known by its name.
-    let server = Launch::bare::<&str>(&[]).arg(text(&main)).start();
+    let server = Launch::bare::<&str>(&[]).asked().arg(text(&main)).start();
     let ask = |host: &str| {
         let request = get("/page").replace("Host: localhost", &format!("Host: {host}"));
         server.connect().ask(request).status()

@@ -36,7 +36,7 @@ fn start(site: &Site, of: (&str, usize), programs: &TempDir, given: &Path) -> Se
     );
     std::fs::write(&config, settings).expect("it can be written");
     let script = format!("exec 7<{0} 9<{0}; exec \"$@\"", text(given));
-    Launch::bare(&["sh", "-c", &script, "sh"]).arg("--config").arg(config).start()
+    Launch::bare(&["sh", "-c", &script, "sh"]).asked().arg("--config").arg(config).start()
 }
 
 /// Has the program run; whether it has answered.

@@ -38,7 +38,8 @@ impl Listening {
         copy_program(&program);
         write(&directory, &site, arch, listeners);
         let config = within(&directory, "flyball.toml");
-        let server = Launch::program(&[program.into()]).args(&["--config", text(&config)]).start();
+        let server =
+            Launch::program(&[program.into()]).asked().args(&["--config", text(&config)]).start();
         Listening { site, directory, server }
     }
 

@@ -40,7 +40,8 @@ impl Running {
         let config = within(&directory, "flyball.toml");
         std::fs::write(&config, lines).expect("the file is written");
         let listen = ["--listen", "127.0.0.1:0", "--listen", "https://127.0.0.1:0"];
-        let server = Launch::bare::<&str>(&[]).args(&["--config", text(&config)]).args(&listen);
+        let server =
+            Launch::bare::<&str>(&[]).asked().args(&["--config", text(&config)]).args(&listen);
         Running { directory, server: server.start(), _site: site }
     }
 
@@ -138,7 +139,7 @@ fn a_server_that_was_started_with_few_words_is_shown_by_titles_too() {
         let script = format!("{exec} -a f \"$@\"");
         let launch = Launch::bare(&["bash", "-c", &script, "bash"]).args(&["-p", "0"]);
         // So no more words are added to say that there is no such socket.
-        let launch = launch.env("RUNTIME_DIRECTORY", site.path());
+        let launch = launch.asked().env("RUNTIME_DIRECTORY", site.path());
         let server = launch.current_dir(site.path()).start();
         wait_for("its title", || (title(server.master()) == shown).then_some(()));
         assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);

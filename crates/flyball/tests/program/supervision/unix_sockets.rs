@@ -35,7 +35,8 @@ impl Local {
         copy_program(&program);
         write(&directory, &site, arch, listeners);
         let config = within(&directory, "flyball.toml");
-        let server = Launch::program(&[program.into()]).args(&["--config", text(&config)]).start();
+        let server =
+            Launch::program(&[program.into()]).asked().args(&["--config", text(&config)]).start();
         Local { site, directory, server, arch }
     }
 
@@ -282,6 +283,7 @@ fn a_start_or_a_reload_that_fails_leaves_no_socket_in_the_file_system() {
     // The admin socket of the one that runs is in use.
     write(&local.directory, &local.site, local.arch, LISTENER);
     let another = Launch::program(&[env!("CARGO_BIN_EXE_flyball").into()])
+        .asked()
         .args(&["--config", text(&within(&local.directory, "flyball.toml"))]);
     let (_, said) = another.try_start().err().expect("it does not serve");
     assert!(said.contains("another server listens there"), "{said}");

@@ -51,7 +51,7 @@ impl Installed {
             text(site.path())
         );
         std::fs::write(&config, lines).expect("the file is written");
-        let launch = Launch::program(&[program.into()]);
+        let launch = Launch::program(&[program.into()]).asked();
         let launch = launch.args(&["--config", text(&config), "--listen", "127.0.0.1:0"]);
         let server = launch.args(arguments).start();
         Installed { directory, server, _site: site }
