@@ -266,6 +266,7 @@ impl Master {
         let Some(previous) = self.generation.previous.take() else { return };
         let Previous { setup, changed } = previous;
         let values = self.values();
+        let pid_file = self.server.setup.settings.running.pid_file.clone();
         let failed = self.generation.architecture.name();
         let name = setup.architecture.name();
         let listening = self.server.listening.rebound(&setup.settings);
@@ -273,6 +274,11 @@ impl Master {
             Ok(()) => say!(Level::Error, "{failed} failed; {name} runs again as before"),
             Err(why) => say!(Level::Error, "{failed} failed; {why}"),
         }
+        // The workers do not wait for it: a place may have been taken meanwhile.
+        if let Err(why) = self.renew_admin_sockets() {
+            say!(Level::Error, "{why}; `admin` is not as before");
+        }
+        self.move_pid_file(pid_file);
         self.changed = changed;
         self.say_what_changed(&values);
         // It has proved itself before.

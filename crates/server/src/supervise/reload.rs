@@ -7,7 +7,7 @@ use flyball_arch::registry;
 use flyball_arch::settings::Settings;
 use flyball_site::Earlier;
 use flyball_sys::error_log::Level;
-use flyball_sys::{clock, process, say};
+use flyball_sys::{clock, say};
 
 use super::Master;
 use super::generations::GENERATIONS_MAX;
@@ -40,12 +40,7 @@ impl Master {
         self.notifier.reloading();
         let pid_file = self.server.setup.settings.running.pid_file.clone();
         let done = self.load_and_renew();
-        if pid_file != self.server.setup.settings.running.pid_file {
-            self.write_pid_file();
-            if let Some(path) = pid_file {
-                flyball_sys::pid_file::remove(&path, process::own_id());
-            }
-        }
+        self.move_pid_file(pid_file);
         self.notifier.ready(&self.status_line());
         done
     }
@@ -108,6 +103,20 @@ impl Master {
         self.server.admin = admin;
         self.changed.clear();
         self.due.admin_is_stale = true;
+        Ok(())
+    }
+
+    /// The sockets of `admin` become those of the settings that hold by now.
+    ///
+    /// # Errors
+    /// Why all of them stay as they are.
+    pub(super) fn renew_admin_sockets(&mut self) -> Result<(), String> {
+        let settings = Arc::clone(&self.server.setup.settings);
+        let mut admin = self.server.admin.rebound(&settings)?;
+        let guarded = admin.guard(&settings);
+        guarded.inspect_err(|_| admin.remove_made_beside(&self.server.admin))?;
+        admin.remove_left();
+        self.server.admin = admin;
         Ok(())
     }
 }

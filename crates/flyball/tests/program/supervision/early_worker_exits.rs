@@ -1,10 +1,13 @@
 //! Workers that end before they serve: the start fails with the reason, a change is taken back, and
 //! what a request ends is restarted however often. strace plays a machine that refuses a call.
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
 
 use crate::common::{
-    Launch, Server, Site, architectures, children, get, has, signal, text, told, wait_for, within,
+    Launch, Server, Site, architectures, children, ctl, get, has, signal, text, told, wait_for,
+    within,
 };
 use flyball_testkit::Client;
 
@@ -105,6 +108,39 @@ fn a_generation_that_cannot_begin_leaves_what_ran_before() {
         assert_eq!(served(&server), "small", "{arch}");
         assert!(!server.errors.so_far().contains("times before it could serve"));
     }
+}
+
+#[test]
+fn what_a_reload_changes_of_admin_and_the_pid_file_goes_back_with_it() {
+    if !has("strace") {
+        return;
+    }
+    let (site, directory) = (site(), tempfile::tempdir().expect("a temporary directory"));
+    let config = within(&directory, "flyball.toml");
+    let [first, second, both] = ["first", "second", "both"].map(|name| within(&directory, name));
+    let [first_pid, second_pid] = ["1", "2"].map(|name| within(&directory, name));
+    let write = |events: &str, socket: &Path, mode: &str, pid: &Path| {
+        let (socket, both, root) = (text(socket), text(&both), text(site.path()));
+        let lines = format!(
+            "arch = \"sped\"\nevents = {events:?}\npid-file = {pid:?}\nadmin-mode = {mode:?}\n\
+             admin = [\"unix:{socket}\", \"unix:{both}\"]\n[[site]]\nroot = {root:?}\n"
+        );
+        std::fs::write(&config, lines).expect("the file is written");
+    };
+    write("poll", &first, "0640", &first_pid);
+    let launch = Launch::bare(&injected("inject=epoll_create1:error=EMFILE")).asked();
+    let launch = launch.args(&["--config", text(&config), "--listen", "127.0.0.1:0"]);
+    let server = launch.set("sandbox=off").start();
+    write("epoll", &second, "0600", &second_pid);
+    told(&first, &["reload"]);
+    let back = "sped failed; sped runs again as before";
+    server.errors.wait_for("the way back", |said| said.contains(back));
+    wait_for("its socket", || ctl(&first, &["status"]).status.success().then_some(()));
+    assert!(told(&both, &["status"]).contains("\"generation\": 3"));
+    let mode = |path: &Path| std::fs::metadata(path).expect("it is there").mode() & 0o777;
+    assert_eq!((mode(&first), mode(&both)), (0o640, 0o640));
+    assert!(first_pid.exists() && !second_pid.exists() && !second.exists());
+    assert_eq!(served(&server), "small");
 }
 
 #[test]
