@@ -305,7 +305,7 @@ fn tell_master(
     let Some(master) = &admin.commands else {
         return (Status::CONFLICT, TEXT, "there is no way to the master\n".into());
     };
-    let told = |command| control::tell(master, &control::Request { peer, command });
+    let told = |command| control::tell(master, &control::Request::new(peer, command));
     match command.map(told) {
         Ok(Reply::Done(text)) => (Status::OK, TEXT, text + "\n"),
         Ok(Reply::Refused(text)) => (Status::CONFLICT, TEXT, text + "\n"),

@@ -15,7 +15,7 @@ use flyball_sys::net;
 use flyball_sys::readiness::Interest;
 use flyball_tls::Pair;
 
-use crate::control::{COMMAND_MS_MAX, Reply};
+use crate::control::{Asker, COMMAND_MS_MAX, Reply};
 use crate::tls::Challenges;
 
 /// Most challenges that are answered at a time.
@@ -51,16 +51,15 @@ pub(crate) struct Agent {
     /// What is under way for each.
     orders: Vec<Order>,
     /// The operator waits for what the agent says to this.
-    asker: Option<Asker>,
+    waiting: Option<Waiting>,
 }
 
 /// An operator who waits for an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asker {
+pub(crate) struct Waiting {
     /// The name of the certificate, as it was asked for.
     pub(crate) name: String,
-    /// Who it is, for the log.
-    pub(crate) whose: String,
+    pub(crate) asker: Asker,
     /// When it was asked, in milliseconds of the monotonic clock.
     asked_ms: u64,
 }
@@ -138,7 +137,7 @@ impl Agent {
             challenges,
             statuses,
             orders,
-            asker: None,
+            waiting: None,
         };
         agent.tell(&ToAgent::Configure(Box::new(configuration)))?;
         Ok((agent, theirs))
@@ -172,7 +171,7 @@ impl Agent {
     /// Where it keeps none of this name, was asked for the same a moment ago, or cannot be told.
     pub(crate) fn ask(
         &mut self,
-        whose: &str,
+        asker: &Asker,
         message: &ToAgent,
         now_ms: u64,
     ) -> Result<Option<String>, String> {
@@ -189,26 +188,26 @@ impl Agent {
             return Ok(Some(named(said)));
         }
         self.tell(message).map_err(|error| format!("the agent: {error}"))?;
-        let (name, whose) = (name.to_owned(), whose.to_owned());
-        self.asker = Some(Asker { name, whose, asked_ms: now_ms });
+        let (name, asker) = (name.to_owned(), asker.clone());
+        self.waiting = Some(Waiting { name, asker, asked_ms: now_ms });
         Ok(None)
     }
 
     /// The operator who waits for what the agent says, and is not answered by it any more.
-    pub(crate) fn take_asker(&mut self) -> Option<Asker> {
-        self.asker.take()
+    pub(crate) fn take_waiting(&mut self) -> Option<Waiting> {
+        self.waiting.take()
     }
 
     /// Whether an operator waits, who has not given up yet.
     pub(crate) fn is_waited_for(&self, now_ms: u64) -> bool {
-        let waits = |asker: &Asker| now_ms.saturating_sub(asker.asked_ms) < COMMAND_MS_MAX;
-        self.asker.as_ref().is_some_and(waits)
+        let waits = |it: &Waiting| now_ms.saturating_sub(it.asked_ms) < COMMAND_MS_MAX;
+        self.waiting.as_ref().is_some_and(waits)
     }
 
     /// The agent has said how it takes what the operator asks for. One that is not done may be
     /// asked for again at once.
     fn noted(&mut self, name: &str, how: Note) -> Option<(Asker, Result<Reply, String>)> {
-        let asker = self.asker.take_if(|asker| asker.name == name)?;
+        let Waiting { asker, .. } = self.waiting.take_if(|waiting| waiting.name == name)?;
         let done = match how {
             Note::Written => Ok(Reply::Done(format!("{name}: {TOLD}"))),
             Note::Unwritten(why) => Ok(Reply::Done(format!(
@@ -481,7 +480,7 @@ mod tests {
         let revoke = |name: &str| ToAgent::Revoke { name: name.into() };
         let (told, under_way, just_now) = ("", "being renewed", " s ago");
         let ask = |agent: &mut Agent, message: &ToAgent, s: u64, how: &str| match agent.ask(
-            "",
+            &Asker::default(),
             message,
             s * 1_000,
         ) {
@@ -515,10 +514,11 @@ mod tests {
         let revoke = ToAgent::Revoke { name: "a.test".into() };
         let noted =
             |how: &str| format!("{{\"noted\": {{\"name\": \"a.test\", \"how\": {how}}}}}\n");
+        let operator = Asker { number: 7, whose: "user 7".into() };
         let mut answer = |agent: &mut Agent, how: &str| {
             let heard = said(agent, &mut theirs, &noted(how)).unwrap();
             heard.answer.map(|(asker, done)| {
-                assert_eq!(asker.whose, "user 7");
+                assert_eq!(asker, operator);
                 done.map(|reply| reply.text().to_owned())
             })
         };
@@ -526,7 +526,7 @@ mod tests {
         let why = "{\"refused\": \"there is none\"}";
         for how in [why, why, "{\"unwritten\": \"it is full\"}"] {
             // One that was refused is not merged with the next.
-            assert_eq!(agent.ask("user 7", &revoke, 1_000), Ok(None), "{how}");
+            assert_eq!(agent.ask(&operator, &revoke, 1_000), Ok(None), "{how}");
             assert!(agent.is_waited_for(1_000 + COMMAND_MS_MAX - 1));
             assert!(!agent.is_waited_for(1_000 + COMMAND_MS_MAX));
             let done = answer(&mut agent, how).unwrap();
@@ -544,7 +544,9 @@ mod tests {
         let before =
             "{\"asked-before\": {\"name\": \"b.test\", \"renewal\": 5, \"revocation\": null}}\n";
         said(&mut agent, &mut theirs, before).unwrap();
-        let ask = |agent: &mut Agent, message: &ToAgent| agent.ask("", message, monotonic_ms());
+        let ask = |agent: &mut Agent, message: &ToAgent| {
+            agent.ask(&Asker::default(), message, monotonic_ms())
+        };
         assert!(ask(&mut agent, &ToAgent::Renew { name: "a.test".into() }).is_err());
         assert_eq!(ask(&mut agent, &ToAgent::Revoke { name: "a.test".into() }), Ok(None));
     }

@@ -12,14 +12,18 @@ use std::time::{Duration, Instant};
 use flyball_http::Limits;
 use flyball_http::h1::{Client, Event};
 use flyball_sys::channel::{self, Channel};
-use flyball_sys::net::Endpoint;
-use flyball_sys::net::{self, Peer};
+use flyball_sys::clock;
+use flyball_sys::net::{self, Endpoint, Peer};
 
 /// Longest key or value that crosses to the master, in bytes.
 const WORD_BYTES_MAX: usize = 200;
 
 /// Longest wait for the master to do what it was told: workers leave the listening sockets first.
 pub(crate) const COMMAND_MS_MAX: u64 = 15_000;
+
+/// Longest wait for it to list the settings, which it does at once: the admin process, which waits,
+/// is asked by those who may not hold it up.
+const LIST_MS_MAX: u64 = 1_000;
 
 /// Longest time that `upgrade-timeout` may give a new program, in milliseconds: the client that
 /// asks for an upgrade waits for its end.
@@ -34,6 +38,9 @@ const _: () = assert!(UPGRADE_ANSWER_MS_MAX >= UPGRADE_MS_MOST + 2 * COMMAND_MS_
 
 /// Longest answer of the master, in bytes: the settings that can be changed take some thousands.
 const REPLY_BYTES_MAX: usize = 32_768;
+
+/// What it has before its text: the number of the request, and whether it is refused.
+const REPLY_HEAD_BYTES: usize = size_of::<u64>() + 1;
 
 /// Longest answer that [`ask`] takes, in bytes.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -129,40 +136,58 @@ impl Command {
 /// A command, and who wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
+    /// Of all that have been asked since the machine was started, which its answer names too: the
+    /// moment. A process asks one after the other, and one that follows it asks later.
+    pub(crate) number: u64,
     /// As the kernel told the admin process, which may lie: for the log, and no guard.
     pub(crate) peer: Option<Peer>,
     pub(crate) command: Command,
 }
 
 impl Request {
-    /// A record of one line: user and process, the kind of the command, and its words.
+    /// One that is asked now.
+    pub(crate) fn new(peer: Option<Peer>, command: Command) -> Request {
+        Request { number: clock::monotonic_ns(), peer, command }
+    }
+
+    /// A record of one line: its number, user and process, the kind of the command, and its words.
     fn encode(&self) -> String {
-        let words = self.command.encode();
+        let (number, words) = (self.number, self.command.encode());
         match &self.peer {
-            Some(peer) => format!("{} {} {words}", peer.user, peer.process),
-            None => format!("- - {words}"),
+            Some(peer) => format!("{number} {} {} {words}", peer.user, peer.process),
+            None => format!("{number} - - {words}"),
         }
     }
 
     fn decode(record: &[u8]) -> Option<Request> {
         let words: Vec<&str> = std::str::from_utf8(record).ok()?.split(' ').collect();
-        let [user, process, words @ ..] = words.as_slice() else { return None };
+        let [number, user, process, words @ ..] = words.as_slice() else { return None };
         let peer = match (*user, *process) {
             ("-", "-") => None,
             (user, process) => {
                 Some(Peer { user: user.parse().ok()?, process: process.parse().ok()? })
             }
         };
-        Some(Request { peer, command: Command::decode(words)? })
+        Some(Request { number: number.parse().ok()?, peer, command: Command::decode(words)? })
     }
 
-    /// Who wants it, for the log.
-    pub(crate) fn whose(&self) -> String {
-        match &self.peer {
+    /// Who wants it.
+    pub(crate) fn asker(&self) -> Asker {
+        let whose = match &self.peer {
             Some(peer) => format!("user {}, process {}", peer.user, peer.process),
             None => "an unknown process".into(),
-        }
+        };
+        Asker { number: self.number, whose }
     }
+}
+
+/// Who waits for the answer to a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asker {
+    /// That of the request.
+    pub(crate) number: u64,
+    /// Who it is, for the log.
+    pub(crate) whose: String,
 }
 
 /// Whether a key or a value is of the characters that such have, and not too long.
@@ -192,6 +217,24 @@ impl Reply {
             Reply::Done(text) | Reply::Refused(text) => text,
         }
     }
+
+    /// A record: the number of the request, whether it is refused, and the text.
+    fn encode(&self, number: u64) -> Vec<u8> {
+        let mut record = number.to_ne_bytes().to_vec();
+        record.push(u8::from(matches!(self, Reply::Refused(_))));
+        record.extend_from_slice(self.text().as_bytes());
+        record.truncate(REPLY_HEAD_BYTES + REPLY_BYTES_MAX);
+        record
+    }
+
+    /// The answer to the request of this number, if it is that.
+    fn decode(record: &[u8], number: u64) -> Option<Reply> {
+        let (of, rest) = record.split_first_chunk()?;
+        let (kind, text) = rest.split_first()?;
+        let text = String::from_utf8_lossy(text).into_owned();
+        let reply = if *kind == 0 { Reply::Done(text) } else { Reply::Refused(text) };
+        (u64::from_ne_bytes(*of) == number).then_some(reply)
+    }
 }
 
 /// In the admin process: tells the master, and waits for its answer. Blocks.
@@ -199,18 +242,32 @@ pub(crate) fn tell(master: &Channel, request: &Request) -> Reply {
     let failed = || Reply::Refused("the master does not answer".into());
     let ms = match request.command {
         Command::Upgrade => UPGRADE_MS_MOST + COMMAND_MS_MAX,
+        Command::Settings => LIST_MS_MAX,
         _ => COMMAND_MS_MAX,
     };
-    let timeout = Duration::from_millis(ms);
-    let mut buffer = [0; REPLY_BYTES_MAX];
-    // An answer that came too late for an earlier command is not the answer to this.
-    while master.receive_now(&mut buffer).is_ok_and(|len| len > 0) {}
-    let told = net::set_timeout(master.as_fd(), timeout)
-        .and_then(|()| master.send(request.encode().as_bytes(), None))
-        .and_then(|()| master.receive(&mut buffer));
-    let Ok((len @ 1.., _)) = told else { return failed() };
-    let text = String::from_utf8_lossy(&buffer[1..len]).into_owned();
-    if buffer[0] == 0 { Reply::Done(text) } else { Reply::Refused(text) }
+    let until_ms = clock::monotonic_ms() + ms;
+    let mut buffer = [0; REPLY_HEAD_BYTES + REPLY_BYTES_MAX];
+    let mut told = net::set_timeout(master.as_fd(), Duration::from_millis(ms))
+        .and_then(|()| master.send(request.encode().as_bytes(), None));
+    while told.is_ok() {
+        let left_ms = until_ms.saturating_sub(clock::monotonic_ms());
+        if left_ms == 0 {
+            break;
+        }
+        let received = net::set_timeout(master.as_fd(), Duration::from_millis(left_ms))
+            .and_then(|()| master.receive(&mut buffer));
+        match received {
+            Ok((0, _)) => break,
+            Ok((len, _)) => {
+                // What came too late for an earlier command is not the answer to this.
+                if let Some(reply) = Reply::decode(&buffer[..len], request.number) {
+                    return reply;
+                }
+            }
+            Err(error) => told = Err(error),
+        }
+    }
+    failed()
 }
 
 /// What the admin process has sent.
@@ -226,7 +283,7 @@ pub(crate) enum Received {
 
 /// In the master: what was sent. Never waits.
 pub(crate) fn receive(admin: &Channel) -> Received {
-    let mut record = [0; 2 * WORD_BYTES_MAX + 32];
+    let mut record = [0; 2 * WORD_BYTES_MAX + 64];
     match admin.receive_now(&mut record) {
         Ok(0) => Received::End,
         Ok(len) => match Request::decode(&record[..len]) {
@@ -245,11 +302,8 @@ pub(crate) fn receive(admin: &Channel) -> Received {
 ///
 /// # Errors
 /// When it has gone, or has many answers that it did not read.
-pub(crate) fn reply(admin: &Channel, reply: &Reply) -> io::Result<()> {
-    let mut record = vec![u8::from(matches!(reply, Reply::Refused(_)))];
-    record.extend_from_slice(reply.text().as_bytes());
-    record.truncate(REPLY_BYTES_MAX);
-    admin.send_now(&record)
+pub(crate) fn reply(admin: &Channel, asker: &Asker, reply: &Reply) -> io::Result<()> {
+    admin.send_now(&reply.encode(asker.number))
 }
 
 /// Times that a request is sent again to an admin process that ends before it reads it.
@@ -392,24 +446,26 @@ mod tests {
             Command::certificate("revoke", "2001:db8::1").unwrap(),
         ] {
             for peer in [None, Some(Peer { user: u32::MAX, process: i32::MAX })] {
-                let request = Request { peer, command: command.clone() };
+                let request = Request { number: u64::MAX, peer, command: command.clone() };
                 admin.send(request.encode().as_bytes(), None).unwrap();
                 assert_eq!(receive(&master), Received::Asked(request));
             }
         }
-        let long = format!("- - get {}", "x".repeat(WORD_BYTES_MAX + 1));
-        let hostile: [&[u8]; 12] = [
-            b"- - renew a/b",
-            b"- - order a",
+        let long = format!("1 - - get {}", "x".repeat(WORD_BYTES_MAX + 1));
+        let hostile: [&[u8]; 14] = [
+            b"1 - - renew a/b",
+            b"1 - - order a",
+            b"- - drain",
+            b"-1 - - drain",
             b"",
             b"x",
             &[0; 16],
             &[255; 16],
-            b"- - set a",
-            b"1 1 get a b",
-            b"1 1 set a \n",
+            b"1 - - set a",
+            b"1 1 1 get a b",
+            b"1 1 1 set a \n",
             b"drain",
-            b"1 - drain",
+            b"1 1 - drain",
             long.as_bytes(),
         ];
         for record in hostile {
@@ -424,19 +480,26 @@ mod tests {
     fn an_admin_process_that_does_not_listen_does_not_hold_the_master_up() {
         let (_admin, master) = Channel::pair().unwrap();
         let answer = Reply::Done("x".repeat(REPLY_BYTES_MAX));
-        assert!((0..100_000).any(|_| reply(&master, &answer).is_err()));
+        let asker = Asker::default();
+        assert!((0..100_000).any(|_| reply(&master, &asker, &answer).is_err()));
     }
 
     #[test]
     fn a_late_answer_is_not_taken_for_the_next_one() {
         let (admin, master) = Channel::pair().unwrap();
-        reply(&master, &Reply::Done("late".into())).unwrap();
+        let [earlier, request] = [Command::Settings, Command::Reload].map(|command| {
+            let request = Request::new(None, command);
+            (request.asker(), request)
+        });
+        let late = Reply::Done("late".into());
+        reply(&master, &earlier.0, &late).unwrap();
         std::thread::scope(|scope| {
-            let request = Request { peer: None, command: Command::Reload };
+            let (asker, request) = request;
             let asked = scope.spawn(move || tell(&admin, &request));
             net::wait_readable(master.as_fd(), 10_000).unwrap();
             assert!(matches!(receive(&master), Received::Asked(_)));
-            reply(&master, &Reply::Refused("new".into())).unwrap();
+            reply(&master, &earlier.0, &late).unwrap();
+            reply(&master, &asker, &Reply::Refused("new".into())).unwrap();
             assert_eq!(asked.join().unwrap(), Reply::Refused("new".into()));
         });
     }

@@ -243,7 +243,7 @@ impl Master {
     }
 
     fn upgrade_and_say(&mut self) {
-        if let Err(why) = self.upgrade(false) {
+        if let Err(why) = self.upgrade(None) {
             say!(Level::Error, "no upgrade: {why}");
         }
     }

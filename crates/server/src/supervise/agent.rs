@@ -14,7 +14,7 @@ use flyball_sys::{inherit, own_directory, process, say};
 use super::children::{Child, Role, name};
 use super::{AGENT, Master};
 use crate::agent::{Agent, Heard};
-use crate::control::Reply;
+use crate::control::{Asker, Reply};
 use crate::handover;
 use crate::sandbox::Part;
 use crate::server::Setup;
@@ -74,9 +74,9 @@ impl Master {
         if let Some(mut agent) = self.ways.agent.take() {
             self.mechanism.remove(agent.descriptor());
             self.answer_challenges(&[]);
-            if let Some(asker) = agent.take_asker() {
+            if let Some(waiting) = agent.take_waiting() {
                 let why = "the agent has ended before it wrote that down: ask again";
-                self.answer(Some(&asker.whose), Err(format!("{}: {why}", asker.name)));
+                self.answer(&waiting.asker, Err(format!("{}: {why}", waiting.name)));
             }
         }
     }
@@ -148,7 +148,7 @@ impl Master {
         self.wait_for_agent();
         self.due.admin_is_stale |= has_status;
         if let Some((asker, done)) = answer {
-            self.answer(Some(&asker.whose), done);
+            self.answer(&asker, done);
         } else if has_status {
             self.refresh_admin();
         }
@@ -161,11 +161,11 @@ impl Master {
     /// Why it is not told.
     pub(super) fn tell_agent(
         &mut self,
-        whose: &str,
+        asker: &Asker,
         message: &ToAgent,
     ) -> Result<Option<Reply>, String> {
         let agent = self.ways.agent.as_mut().ok_or("no agent runs, which gets certificates")?;
-        let said = agent.ask(whose, message, monotonic_ms())?;
+        let said = agent.ask(asker, message, monotonic_ms())?;
         self.wait_for_agent();
         Ok(said.map(Reply::Done))
     }

@@ -12,7 +12,7 @@ use flyball_sys::{process, say};
 
 use super::Master;
 use super::children::{Child, Role};
-use crate::control::{self, Command, Received, Reply};
+use crate::control::{self, Asker, Command, Received, Reply};
 
 impl Master {
     /// Takes one command from the admin process, which is not trusted, and answers it.
@@ -25,10 +25,11 @@ impl Master {
             Received::End => return self.stop_asking(),
         };
         let mut is_question = false;
-        let whose = request.whose();
+        let asker = request.asker();
+        let whose = &asker.whose;
         say!(Level::Debug, "{whose} asks: {:?}", request.command);
         let done = match request.command {
-            Command::Upgrade => match self.upgrade(true) {
+            Command::Upgrade => match self.upgrade(Some(asker.clone())) {
                 // Answered when it is seen how it ends.
                 Ok(()) => {
                     return error_log::write(format_args!("an upgrade, asked for by {whose}"));
@@ -53,29 +54,33 @@ impl Master {
                 Ok(Reply::Done("the server accepts nothing more, finishes and ends".into()))
             }
             Command::Reload => self.reload().map(Reply::Done),
-            Command::Renew(name) => return self.ask_agent(&whose, &ToAgent::Renew { name }),
-            Command::Revoke(name) => return self.ask_agent(&whose, &ToAgent::Revoke { name }),
+            Command::Renew(name) => return self.ask_agent(&asker, &ToAgent::Renew { name }),
+            Command::Revoke(name) => return self.ask_agent(&asker, &ToAgent::Revoke { name }),
         };
-        self.answer((!is_question).then_some(&whose[..]), done);
+        if is_question {
+            return self.reply(&asker, &done.unwrap_or_else(Reply::Refused));
+        }
+        self.answer(&asker, done);
     }
 
     /// Has the agent do what is wanted, and answers when it has written that down.
-    fn ask_agent(&mut self, whose: &str, message: &ToAgent) {
-        if let Some(done) = self.tell_agent(whose, message).transpose() {
-            self.answer(Some(whose), done);
+    fn ask_agent(&mut self, asker: &Asker, message: &ToAgent) {
+        if let Some(done) = self.tell_agent(asker, message).transpose() {
+            self.answer(asker, done);
         }
     }
 
-    /// Answers a command, which has changed something where it says who asked.
-    pub(super) fn answer(&mut self, whose: Option<&str>, done: Result<Reply, String>) {
+    /// Answers a command that changes something.
+    pub(super) fn answer(&mut self, asker: &Asker, done: Result<Reply, String>) {
         let reply = done.unwrap_or_else(Reply::Refused);
-        if let Some(whose) = whose {
-            // Whatever the level is: who has changed what can be found out later.
-            error_log::write(format_args!("{} (asked for by {whose})", reply.text()));
-        }
-        let told =
-            self.ways.commands.as_ref().is_some_and(|pair| control::reply(pair, &reply).is_ok());
-        if !told {
+        // Whatever the level is: who has changed what can be found out later.
+        error_log::write(format_args!("{} (asked for by {})", reply.text(), asker.whose));
+        self.reply(asker, &reply);
+    }
+
+    fn reply(&mut self, asker: &Asker, reply: &Reply) {
+        let commands = self.ways.commands.as_ref();
+        if commands.is_none_or(|pair| control::reply(pair, asker, reply).is_err()) {
             // A process that asks and does not listen has no business here.
             self.stop_asking();
         }

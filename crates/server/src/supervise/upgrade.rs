@@ -16,7 +16,7 @@ use flyball_sys::{clock, inherit, net, notify, say};
 use super::generations::GENERATIONS_MAX;
 use super::{HANDOVER, Master};
 use crate::admin::AdminSocket;
-use crate::control::{self, Reply};
+use crate::control::{self, Asker, Reply};
 use crate::handover::{self, GO, PREPARED, READY};
 
 /// Longest wait of a new master for the workers of the one before to leave the listening sockets.
@@ -53,7 +53,7 @@ pub(super) struct Upgrade {
     /// The workers of this master have left the listening sockets for it.
     has_begun: bool,
     /// A client of the admin process waits for an answer.
-    pub(super) is_asked: bool,
+    asker: Option<Asker>,
 }
 
 impl Upgrade {
@@ -68,7 +68,7 @@ impl Master {
     ///
     /// # Errors
     /// Why it is not even started.
-    pub(super) fn upgrade(&mut self, is_asked: bool) -> Result<(), String> {
+    pub(super) fn upgrade(&mut self, asker: Option<Asker>) -> Result<(), String> {
         self.is_free_to_change()?;
         let Some((program, arguments)) =
             self.server.configuration.as_ref().map(|configuration| configuration.program())
@@ -127,8 +127,7 @@ impl Master {
                 let most_ms = self.server.setup.settings.running.upgrade_ms;
                 let until_ms = clock::monotonic_ms() + most_ms;
                 let has_begun = false;
-                let upgrade =
-                    Upgrade { process, handle, way, until_ms, most_ms, has_begun, is_asked };
+                let upgrade = Upgrade { process, handle, way, until_ms, most_ms, has_begun, asker };
                 self.wait_for_new_master(upgrade, &program);
                 Ok(())
             }
@@ -194,9 +193,7 @@ impl Master {
         self.notifier.replaced_by(number);
         let said = format!("process {number} has taken over");
         say!(Level::Info, "{said}; this one finishes");
-        if let (true, Some(commands)) = (upgrade.is_asked, &self.ways.commands) {
-            let _ = control::reply(commands, &Reply::Done(said));
-        }
+        self.tell_who_asked(upgrade.asker, &Reply::Done(said));
         self.due.is_replaced = true;
     }
 
@@ -230,9 +227,7 @@ impl Master {
             said += &format!("; {why}");
         }
         say!(Level::Error, "{said}");
-        if let (true, Some(commands)) = (upgrade.is_asked, &self.ways.commands) {
-            let _ = control::reply(commands, &Reply::Refused(said));
-        }
+        self.tell_who_asked(upgrade.asker, &Reply::Refused(said));
         self.due.admin_is_stale = true;
         self.refresh_admin();
     }
@@ -245,8 +240,13 @@ impl Master {
         say_it(upgrade.handle.as_ref(), upgrade.process);
         let said = "no upgrade: the server is told to stop".to_owned();
         say!(Level::Info, "{said}");
-        if let (true, Some(commands)) = (upgrade.is_asked, &self.ways.commands) {
-            let _ = control::reply(commands, &Reply::Refused(said));
+        self.tell_who_asked(upgrade.asker, &Reply::Refused(said));
+    }
+
+    /// Tells whom the upgrade was asked by, if anyone waits, how it has ended.
+    fn tell_who_asked(&self, asker: Option<Asker>, reply: &Reply) {
+        if let (Some(asker), Some(commands)) = (asker, &self.ways.commands) {
+            let _ = control::reply(commands, &asker, reply);
         }
     }
 

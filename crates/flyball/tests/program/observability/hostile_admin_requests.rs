@@ -5,7 +5,9 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use crate::common::{Launch, Server, Site, children, get, text, told, wait_for, within};
+use crate::common::{
+    Launch, Server, Site, children, get, signal, stop_at_rest, text, told, wait_for, within,
+};
 use flyball_testkit::Client;
 
 /// The status and the whole of an answer.
@@ -158,6 +160,27 @@ fn requests_that_are_not_whole_keep_nobody_waiting() {
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
     drop(server);
+}
+
+#[test]
+fn a_master_that_stands_still_holds_no_look_up_and_answers_the_next_command_rightly() {
+    let site = Site::with(&[("page", b"page")]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = within(&directory, "admin");
+    let admin = format!("unix:{}", text(&socket));
+    let server = Launch::new(&site, "sped").args(&["--admin", &admin]).start();
+    stop_at_rest(server.master());
+    for _ in 0..2 {
+        let (status, answer) = ask(&socket, &request("GET /settings", ""));
+        assert!(status == 409 && answer.contains("the master does not answer"), "{answer}");
+    }
+    std::thread::scope(|scope| {
+        let got = scope.spawn(|| told(&socket, &["get", "timeout.idle"]));
+        signal(server.master(), "CONT");
+        assert_eq!(got.join().expect("an answer"), "1min\n");
+    });
+    let (status, answer) = ask(&socket, &request("GET /settings", ""));
+    assert!(status == 200 && answer.contains("\"timeout.idle\""), "{answer}");
 }
 
 /// The status that a request for this host gets.
