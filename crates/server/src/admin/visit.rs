@@ -15,8 +15,11 @@ use super::{Admin, Asked, answer};
 /// Longest time for a request, from the connection on: a part of one holds no other up.
 const REQUEST_MS_MAX: u64 = 10_000;
 
-/// Longest time for an answer to be taken, and for the client to close.
-const ANSWER_MS_MAX: u64 = 1_000;
+/// Longest time in which nothing of an answer is taken, or which the client takes to close.
+const STALL_MS_MAX: u64 = 5_000;
+
+/// Longest time for an answer to be taken: that of many hosts may be long, and a link slow.
+const ANSWER_MS_MAX: u64 = 60_000;
 
 /// A connection.
 pub(super) struct Visit {
@@ -30,7 +33,35 @@ pub(super) struct Visit {
     /// How much of the input was looked at, and how much there is.
     start: usize,
     end: usize,
+    patience: Patience,
+}
+
+/// How long a client may take.
+#[derive(Debug)]
+struct Patience {
+    /// When the next step is to be done.
     until_ms: u64,
+    /// When all is.
+    most_ms: u64,
+}
+
+impl Patience {
+    /// With one that is to ask.
+    fn new(now_ms: u64) -> Patience {
+        let until_ms = now_ms + REQUEST_MS_MAX;
+        Patience { until_ms, most_ms: until_ms }
+    }
+
+    /// With one that is to take an answer.
+    fn begin(&mut self, now_ms: u64) {
+        self.most_ms = now_ms + ANSWER_MS_MAX;
+        self.go_on(now_ms);
+    }
+
+    /// With one that has taken a part of it.
+    fn go_on(&mut self, now_ms: u64) {
+        self.until_ms = self.most_ms.min(now_ms + STALL_MS_MAX);
+    }
 }
 
 impl Visit {
@@ -40,8 +71,8 @@ impl Visit {
         let input = vec![0; limits.head_bytes_max + 1];
         let conn = Conn::new(Arc::new(limits), &now);
         let (head, out) = (Head::default(), Out::new());
-        let until_ms = now.ms() + REQUEST_MS_MAX;
-        Visit { socket, door, conn, head, out, input, start: 0, end: 0, until_ms }
+        let patience = Patience::new(now.ms());
+        Visit { socket, door, conn, head, out, input, start: 0, end: 0, patience }
     }
 
     pub(super) fn socket(&self) -> &Owned {
@@ -50,7 +81,7 @@ impl Visit {
 
     /// When it is closed, in monotonic milliseconds.
     pub(super) fn until_ms(&self) -> u64 {
-        self.until_ms
+        self.patience.until_ms
     }
 
     /// Goes on as far as it can without waiting, and answers the request once it is whole: what it
@@ -87,6 +118,7 @@ impl Visit {
         let sent = net::send_gather_now(&self.socket, &slices[..count], false)? as u64;
         self.out.sent(sent);
         self.conn.sent(sent, &self.out, now);
+        self.patience.go_on(now.ms());
         Ok(())
     }
 
@@ -107,7 +139,7 @@ impl Visit {
         }
         if conn.wants().write {
             // The master may have taken its time.
-            self.until_ms = clock::monotonic_ms() + ANSWER_MS_MAX;
+            self.patience.begin(clock::monotonic_ms());
         }
         Ok(())
     }
@@ -115,4 +147,24 @@ impl Visit {
 
 fn now() -> Now {
     Now::new(clock::monotonic_ms(), clock::unix_ms())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_taken_piece_by_piece_is_waited_for_and_not_for_ever() {
+        let mut patience = Patience::new(100);
+        assert_eq!(patience.until_ms, 100 + REQUEST_MS_MAX);
+        patience.begin(1_000);
+        assert_eq!(patience.until_ms, 1_000 + STALL_MS_MAX);
+        let mut now_ms = 1_000;
+        while now_ms < 1_000 + ANSWER_MS_MAX {
+            assert!(now_ms < patience.until_ms);
+            patience.go_on(now_ms);
+            now_ms += STALL_MS_MAX - 1;
+        }
+        assert_eq!(patience.until_ms, 1_000 + ANSWER_MS_MAX);
+    }
 }
