@@ -313,6 +313,7 @@ impl Confinement {
                     Calls::Files,
                     Calls::Readiness,
                     Calls::Append,
+                    Calls::Locks,
                 ];
                 // Its files belong to the user who started the server, and may lie in a directory
                 // of another.

@@ -1,7 +1,7 @@
 //! A file that lines are appended to: opened without waiting, looked at, and put aside.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::fs::{File, TryLockError};
+use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -100,14 +100,30 @@ impl LogFile {
         (&self.0).write(bytes)
     }
 
-    /// Takes so many bytes off its end. To be called for a regular file to which no other process
-    /// appends.
+    /// Takes so many bytes off the end of a regular file, which were appended here last.
     ///
     /// # Errors
-    /// When it is shorter, or may not be cut.
+    /// When another process has appended more since, or it may not be cut.
     pub fn cut(&self, bytes: u64) -> io::Result<()> {
-        let len = self.0.metadata()?.len();
-        self.0.set_len(len.checked_sub(bytes).ok_or(io::ErrorKind::InvalidInput)?)
+        let (end, len) = ((&self.0).stream_position()?, self.0.metadata()?.len());
+        let left = end.checked_sub(bytes).filter(|_| end == len);
+        self.0.set_len(left.ok_or(io::ErrorKind::InvalidInput)?)
+    }
+
+    /// Puts it aside, which is at this path: `log` becomes `log.1`, that becomes `log.2`, and so
+    /// on; the one that was `log.{keep}` is gone. Whether that is done, or another process has done
+    /// it; not while another does. Blocks on the disk.
+    ///
+    /// # Errors
+    /// When the first of these cannot be renamed; then nothing is lost.
+    pub fn put_aside(&self, path: &Path, keep: usize) -> io::Result<bool> {
+        // File systems without locks have nobody wait.
+        if let Err(TryLockError::WouldBlock) = self.0.try_lock() {
+            return Ok(false);
+        }
+        let done = if self.is_at(path) { rename(path, keep) } else { Ok(()) };
+        let _ = self.0.unlock();
+        done.map(|()| true)
     }
 
     /// Looks at it.
@@ -166,12 +182,7 @@ pub fn has_no_reader(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENXIO)
 }
 
-/// Puts the file of this path aside: `log` becomes `log.1`, that becomes `log.2`, and so on; the
-/// one that was `log.{keep}` is gone. Blocks on the disk.
-///
-/// # Errors
-/// When the first of these cannot be renamed; then nothing is lost.
-pub fn put_aside(path: &Path, keep: usize) -> io::Result<()> {
+fn rename(path: &Path, keep: usize) -> io::Result<()> {
     let place = Place::of(path)?;
     let at = place.directory();
     let numbered = |n: usize| place.name_and(&format!(".{n}"));
@@ -221,6 +232,11 @@ mod tests {
         log.cut(2).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"old\nne");
         assert!(log.cut(7).is_err());
+        // What another has appended meanwhile stays.
+        assert_eq!(log.append(b"torn").unwrap(), 4);
+        LogFile::open(&path).unwrap().append(b"whole\n").unwrap();
+        assert!(log.cut(4).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"old\nnetornwhole\n");
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(LogFile::open(&link).unwrap_err().to_string().contains("link"));
@@ -252,13 +268,33 @@ mod tests {
         let path = dir.path().join("log");
         for n in 0..5 {
             fs::write(&path, n.to_string()).unwrap();
-            put_aside(&path, 3).unwrap();
+            assert!(LogFile::open(&path).unwrap().put_aside(&path, 3).unwrap());
         }
         let read = |name: &str| fs::read_to_string(dir.path().join(name)).ok();
         assert_eq!(
             ["log", "log.1", "log.2", "log.3", "log.4"].map(read),
             [None, Some("4".into()), Some("3".into()), Some("2".into()), None]
         );
-        assert_eq!(put_aside(&path, 3).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let log = LogFile::open(&path).unwrap();
+        fs::remove_dir_all(dir.path()).unwrap();
+        fs::create_dir(dir.path()).unwrap();
+        assert!(log.put_aside(&path, 3).unwrap());
+        assert!(!path.with_extension("1").exists());
+    }
+
+    #[test]
+    fn of_several_that_append_one_puts_the_file_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let [log, other] = [0, 1].map(|_| LogFile::open(&path).unwrap());
+        other.0.lock().unwrap();
+        assert!(!log.put_aside(&path, 1).unwrap(), "another does");
+        other.0.unlock().unwrap();
+        other.append(b"first\n").unwrap();
+        assert!(log.put_aside(&path, 1).unwrap());
+        LogFile::open(&path).unwrap().append(b"next\n").unwrap();
+        assert!(other.put_aside(&path, 1).unwrap());
+        let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+        assert_eq!((read("log.1"), read("log")), ("first\n".into(), "next\n".into()));
     }
 }

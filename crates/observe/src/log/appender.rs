@@ -89,6 +89,16 @@ struct Told {
     reopens: Cell<u64>,
 }
 
+impl Told {
+    /// Takes those that have come. Only SIGUSR1 has a meaning here: the process ends after those
+    /// whose lines it writes, whoever else was told to stop.
+    fn hear(&self) {
+        while let Some(signal) = self.signals.next() {
+            self.reopens.set(self.reopens.get() + u64::from(signal == Signal::Reopen));
+        }
+    }
+}
+
 /// The log process while it runs.
 struct Run<'a> {
     plan: &'a Log,
@@ -100,6 +110,8 @@ struct Run<'a> {
     open_ms: u64,
     /// When it may be put aside again.
     aside_ms: u64,
+    /// When it is looked at again whether it was put aside by another.
+    look_ms: u64,
     /// Its lines among those that have come.
     lines: Vec<u8>,
     /// What was said last about the log; said once.
@@ -117,7 +129,8 @@ struct Open {
 }
 
 impl Open {
-    /// Takes so many bytes of a torn line off the end, if it is a regular file; whether it could.
+    /// Takes so many bytes of a torn line off the end, if it is a regular file and they are still
+    /// its end; whether it could.
     fn cut(&mut self, bytes: u64) -> bool {
         let Some(state) = &mut self.state else { return false };
         let is_cut = self.file.cut(bytes).is_ok();
@@ -210,6 +223,9 @@ impl Appender {
             let runs = desks.iter().flat_map(|(_, desk)| &desk.runs);
             let waits = runs.map(Run::wait_ms).filter(|ms| *ms >= 0);
             mechanism.wait(&mut events, waits.min().unwrap_or(-1))?;
+            if events.iter().any(|event| event.token == SIGNALS) {
+                told.hear();
+            }
             for run in desks.iter_mut().flat_map(|(_, desk)| &mut desk.runs) {
                 run.obey();
                 run.put_aside_when_due(0);
@@ -217,9 +233,6 @@ impl Appender {
             for event in &events {
                 let found = desks.iter_mut().find(|(inbox, _)| inbox.has(event.token));
                 let Some((inbox, desk)) = found else { continue };
-                for run in &mut desk.runs {
-                    run.obey();
-                }
                 inbox.heed(event.token, &mut *mechanism, BATCHES_PER_TURN, |channel| {
                     let len = channel.receive_now(&mut batch)?;
                     desk.append(&batch[..len], &mut tally);
@@ -275,22 +288,18 @@ impl Desk<'_> {
 impl<'a> Run<'a> {
     fn new(plan: &'a Log, told: &'a Told) -> Run<'a> {
         let (reopened, lines) = (told.reopens.get(), Vec::new());
-        let (open_ms, aside_ms) = (0, 0);
-        let mut run =
-            Run { plan, told, reopened, file: None, open_ms, aside_ms, lines, said: None };
+        let (open_ms, aside_ms, look_ms) = (0, 0, 0);
+        let (file, said) = (None, None);
+        let mut run = Run { plan, told, reopened, file, open_ms, aside_ms, look_ms, lines, said };
         run.open();
         run
     }
 }
 
 impl Run<'_> {
-    /// Only SIGUSR1 has a meaning here: the process ends after those whose lines it writes,
-    /// whoever else was told to stop. True when the file was opened anew.
+    /// Opens the file anew if that was said; true when it did.
     fn obey(&mut self) -> bool {
-        let Told { signals, reopens } = self.told;
-        while let Some(signal) = signals.next() {
-            reopens.set(reopens.get() + u64::from(signal == Signal::Reopen));
-        }
+        let reopens = &self.told.reopens;
         let is_told = std::mem::replace(&mut self.reopened, reopens.get()) != reopens.get();
         if is_told && self.plan.to.path().is_some() {
             self.open();
@@ -404,6 +413,7 @@ impl Run<'_> {
             self.file = None;
             return true;
         }
+        self.told.hear();
         self.obey()
     }
 
@@ -423,17 +433,31 @@ impl Run<'_> {
     /// Puts the file aside when it is too old, or would be too long with so many bytes more.
     fn put_aside_when_due(&mut self, more: u64) {
         let (Some(open), Some(path)) = (&self.file, self.plan.to.path()) else { return };
+        let is_ever = self.plan.bytes_max.is_some() || self.plan.ms_max.is_some();
+        if !is_ever || open.state.is_none() {
+            return;
+        }
+        if self.look_ms <= clock::monotonic_ms() {
+            self.look_ms = clock::monotonic_ms() + AGAIN_MS;
+            // Two processes append for a while, as in an upgrade. What the other has put aside may
+            // be gone soon.
+            if !open.file.is_at(path) {
+                return self.open();
+            }
+        }
         let Some(state) = open.state.filter(|state| state.len > 0) else { return };
         let is_long = self.plan.bytes_max.is_some_and(|most| more > 0 && state.len + more > most);
         let is_old = self.old_unix_ms(open).is_some_and(|due| due <= clock::unix_ms());
         let now_ms = clock::monotonic_ms();
         if (is_long || is_old) && now_ms >= self.aside_ms {
-            if let Err(error) = put_aside(path, open, self.plan.keep) {
-                self.aside_ms = now_ms + AGAIN_MS;
-                self.say(format!("the {} cannot be put aside: {error}", self.name()));
-                return;
+            let done = open.file.put_aside(path, self.plan.keep);
+            if let Ok(true) = done {
+                return self.open();
             }
-            self.open();
+            self.aside_ms = now_ms + AGAIN_MS;
+            if let Err(error) = done {
+                self.say(format!("the {} cannot be put aside: {error}", self.name()));
+            }
         }
     }
 
@@ -448,11 +472,6 @@ impl Run<'_> {
             self.said = Some(what);
         }
     }
-}
-
-/// Puts the file aside if its path still names it: somebody else may have moved it already.
-fn put_aside(path: &Path, open: &Open, keep: usize) -> io::Result<()> {
-    if open.file.is_at(path) { log_file::put_aside(path, keep) } else { Ok(()) }
 }
 
 /// Where the line begins that byte `at` belongs to.

@@ -55,7 +55,7 @@ pub enum Calls {
     Ring,
     /// Descriptors that come from another process, or go to one.
     Handover,
-    /// Locks of files, around accept.
+    /// Locks of files: around accept, and of logs that are put aside.
     Locks,
     /// Files that are appended to, renamed and removed.
     Append,

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
+use crate::common::trace::{Traced, whole_calls};
 use crate::common::{
-    Launch, Server, Site, architectures, copy_program, end_successor, signal, text, told, wait_for,
-    within,
+    Launch, Server, Site, architectures, copy_program, end_successor, has, signal, text, told,
+    wait_for, within,
 };
 
 /// Sites, and what each says of its log; the directory stands for `{}`.
@@ -120,6 +121,35 @@ fn ask_all(server: &Server, arch: &str) {
     client
         .send(request("other.test", "/small.txt") + "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
     assert_eq!([client.response().status(), client.response().status()], [421, 400], "{arch}");
+}
+
+#[test]
+fn signals_are_looked_for_where_one_has_come_and_not_for_each_log() {
+    if !has("strace") {
+        return;
+    }
+    let (site, directory) = (Site::with(&[("small.txt", b"small")]), tempfile::tempdir());
+    let directory = directory.expect("a temporary directory");
+    for name in ["own", "shared"] {
+        fs::create_dir(within(&directory, name)).expect("it can be made");
+    }
+    configure(&directory, &site, &SITES, "");
+    let config = within(&directory, "flyball.toml");
+    let traced = Traced::start_from(&["--config", text(&config)], "sped", &["sandbox=off"]);
+    let (log, mut client) = (within(&directory, "own").join("log"), traced.server.connect());
+    for asked in 1..=3 {
+        assert_eq!(client.ask(request("own.test", "/small.txt")).status(), 200);
+        let has_line = || fs::read_to_string(&log).is_ok_and(|text| text.lines().count() == asked);
+        wait_for("the line", || has_line().then_some(()));
+    }
+    let trace = fs::read_to_string(&traced.log).expect("there is a trace");
+    let calls = whole_calls(&trace);
+    let is_line = |text: &str| text.contains("\"own.test /small.txt 200 ");
+    let writer = calls.iter().find(|(_, call)| call.kind() == "write" && is_line(&call.arguments));
+    let (writer, _) = writer.expect("it wrote the lines");
+    let of_writer = calls.iter().filter(|(process, _)| process == writer);
+    let in_vain = of_writer.filter(|(_, call)| call.name == "read" && call.result < 0);
+    assert_eq!(in_vain.count(), 0);
 }
 
 #[test]
