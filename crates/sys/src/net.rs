@@ -186,17 +186,13 @@ fn prepare_connections(socket: BorrowedFd<'_>, options: &ListenOptions) -> io::R
     if let Some(bytes) = options.receive_buffer {
         sockopt::set_socket_recv_buffer_size(socket, bytes as usize)?;
     }
-    if let Some(rate) = options.pacing {
-        set_pacing(socket, rate)?;
-        set_unsent(socket, crate::clients::unsent_at(rate))?;
-    }
+    // It may have listened before, with other options.
+    set_pacing(socket, options.pacing.unwrap_or(u64::MAX))?;
+    set_unsent(socket, options.pacing.map_or(0, crate::clients::unsent_at))?;
     if let Some(name) = &options.congestion {
         sockopt::set_tcp_congestion(socket, name)?;
     }
-    if options.defer_accept_s > 0 {
-        set_tcp_option(socket, libc::TCP_DEFER_ACCEPT, options.defer_accept_s)?;
-    }
-    Ok(())
+    set_tcp_option(socket, libc::TCP_DEFER_ACCEPT, options.defer_accept_s)
 }
 
 /// Bounds the bytes that a connection sends in a second (`SO_MAX_PACING_RATE`); `u64::MAX` takes

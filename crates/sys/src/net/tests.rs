@@ -103,6 +103,36 @@ fn accepted_sockets_inherit_the_pace_of_their_listener() {
     assert!(start.elapsed() > ideal * 8 / 10, "{:?} of {ideal:?}", start.elapsed());
 }
 
+/// The pace of a socket, the bytes that may wait in it, and the seconds that it waits for a request.
+fn pace_of(socket: &OwnedFd) -> (u64, u32, u32) {
+    fn option<T: Default>(socket: &OwnedFd, level: i32, name: i32) -> T {
+        let (mut value, mut len) = (T::default(), size_of::<T>() as libc::socklen_t);
+        // SAFETY: the kernel writes no more than `len` bytes into the value, which lives as long.
+        let got = unsafe {
+            let value = (&raw mut value).cast();
+            libc::getsockopt(socket.as_raw_fd(), level, name, value, &raw mut len)
+        };
+        assert_eq!((got, len as usize), (0, size_of::<T>()));
+        value
+    }
+    let of_tcp = |name| option(socket, libc::IPPROTO_TCP, name);
+    (
+        option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE),
+        of_tcp(libc::TCP_NOTSENT_LOWAT),
+        of_tcp(libc::TCP_DEFER_ACCEPT),
+    )
+}
+
+#[test]
+fn a_socket_that_listens_again_has_no_pace_of_before() {
+    let options =
+        ListenOptions { pacing: Some(100_000), defer_accept_s: 1, ..ListenOptions::default() };
+    let (listener, _) = listener(8, &options);
+    assert_eq!(pace_of(&listener), (100_000, 100_000, 1));
+    listen(&listener, 8, &ListenOptions::default()).unwrap();
+    assert_eq!(pace_of(&listener), (u64::MAX, 0, 0));
+}
+
 #[test]
 fn buffers_and_delay_are_inherited_when_asked_for() {
     let options = ListenOptions {
