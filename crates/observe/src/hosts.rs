@@ -46,7 +46,7 @@ pub struct NamePlace(u8);
 const _: () = assert!(SITES_NAMED_MAX <= u8::MAX as usize);
 
 /// Counts of answers, in a mapping of their own: name by name, and in each block by block. The
-/// memory of names that nobody has is never touched.
+/// memory of names that nobody has is never touched, and none is set aside for it.
 #[derive(Clone, Debug, Default)]
 pub struct NamedCounts {
     shared: Option<Arc<SharedCounters>>,
@@ -69,7 +69,7 @@ impl NamedCounts {
     /// When memory is out.
     pub fn new(sites: &[String], blocks: usize) -> io::Result<NamedCounts> {
         let blocks = blocks + 1;
-        let shared = SharedCounters::new((SITES_NAMED_MAX + 1) * blocks * CELL)?;
+        let shared = SharedCounters::sparse((SITES_NAMED_MAX + 1) * blocks * CELL)?;
         let names = Arc::new(Mutex::new(vec![OTHER.to_owned()]));
         let (shared, times, places) = (Some(Arc::new(shared)), None, vec![]);
         let counts = NamedCounts { shared, times, blocks, names, places };
@@ -81,7 +81,7 @@ impl NamedCounts {
     /// # Errors
     /// When memory is out.
     pub fn with_times(self) -> io::Result<NamedCounts> {
-        let times = SharedCounters::new((SITES_NAMED_MAX + 1) * self.blocks * TIMES_CELL)?;
+        let times = SharedCounters::sparse((SITES_NAMED_MAX + 1) * self.blocks * TIMES_CELL)?;
         Ok(NamedCounts { times: Some(Arc::new(times)), ..self })
     }
 

@@ -24,15 +24,23 @@ impl SharedCounters {
     /// # Errors
     /// When memory is out.
     pub fn new(len: usize) -> io::Result<SharedCounters> {
+        SharedCounters::map(len, MapFlags::SHARED)
+    }
+
+    /// The same of which many are never used: the kernel sets no memory aside for those, unless it
+    /// does for all that programs ask for (`vm.overcommit_memory` is 2).
+    ///
+    /// # Errors
+    /// As [`SharedCounters::new`].
+    pub fn sparse(len: usize) -> io::Result<SharedCounters> {
+        SharedCounters::map(len, MapFlags::SHARED | MapFlags::NORESERVE)
+    }
+
+    fn map(len: usize, flags: MapFlags) -> io::Result<SharedCounters> {
         let bytes = len.max(1) * size_of::<AtomicU64>();
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice aliases nothing.
         let start = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                bytes,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-            )?
+            mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)?
         };
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(SharedCounters { start, len })
@@ -59,6 +67,22 @@ mod tests {
     use super::*;
     use crate::process::{Forked, fork, wait_for};
     use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn no_memory_is_set_aside_for_sparse_ones() {
+        let overcommit = std::fs::read_to_string("/proc/sys/vm/overcommit_memory").unwrap();
+        let all = [(SharedCounters::new(4_096), false), (SharedCounters::sparse(4_096), true)];
+        for (counters, is_sparse) in all {
+            let counters = counters.unwrap();
+            let start = format!("{:x}-", counters.all().as_ptr() as usize);
+            let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+            let mut lines = maps.lines().skip_while(|line| !line.starts_with(&start));
+            let flags = lines.find_map(|line| line.strip_prefix("VmFlags:")).unwrap();
+            let is_said = flags.split_whitespace().any(|flag| flag == "nr");
+            assert_eq!(is_said, is_sparse && overcommit.trim() != "2", "{flags}");
+            counters.all()[4_095].store(1, Relaxed);
+        }
+    }
 
     #[test]
     fn what_a_child_counted_outlives_it() {
