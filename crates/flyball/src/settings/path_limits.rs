@@ -75,9 +75,7 @@ const LIMIT: &[Setting<SiteSettings>] = &[
         word: Some(Word { name: "off", set: |s| limit(s).connections = None }),
         default: Some("off"),
         doc: "Most connections that are answered there at a time, in all",
-        more: "Of all clients together. A further request is answered with 503 and `Retry-After`. \
-               At most 64 processes count: with more of `mp.processes`, further connections are \
-               let through.",
+        more: "Of all clients together. A further request is answered with 503 and `Retry-After`.",
         source: "RFC 9110 section 15.6.4",
         ..Setting::ROW
     },

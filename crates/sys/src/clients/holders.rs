@@ -1,7 +1,8 @@
 //! How many connections clients hold, over all processes of a server.
 //!
 //! A word counts what one process holds for one client; what a client holds is the sum over the
-//! words of its set that bear its tag. A process that dies is taken out by whoever reaps it.
+//! words of its sets that bear its tag: so many processes as a set has words share one, and the next
+//! ones have the next. A process that dies is taken out by whoever reaps it.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::io;
@@ -24,6 +25,7 @@ const ATTEMPTS_MAX: u32 = 64;
 /// Who holds connections.
 #[derive(Debug)]
 pub struct Holders {
+    /// Those of the sets, and behind them how many sets of a client may be in use beside its first.
     words: SharedCounters,
     sets: usize,
     hasher: RandomState,
@@ -47,7 +49,7 @@ impl Holders {
     /// When memory is out.
     pub fn new(clients: usize) -> io::Result<Holders> {
         let sets = clients.div_ceil(WAYS).max(1);
-        let words = SharedCounters::new(sets * WAYS)?;
+        let words = SharedCounters::new(sets * WAYS + 1)?;
         Ok(Holders { words, sets, hasher: RandomState::new() })
     }
 
@@ -56,14 +58,22 @@ impl Holders {
     /// for, never more.
     pub fn enter(&self, client: impl Hash, most: u64, owner: usize) -> Seat {
         let hash = self.hasher.hash_one(client);
-        let first = (hash >> 32) as usize % self.sets * WAYS;
-        let set = &self.words.all()[first..first + WAYS];
-        let name = name_of(hash, owner);
-        let Some(at) = add(set, name) else { return Seat::Free };
+        let first = (hash >> 32) as usize;
+        let (words, further) = self.words.all().split_at(self.sets * WAYS);
+        let set_of = |group: usize| (first + group) % self.sets * WAYS;
+        let group = (owner / WAYS).min(self.sets - 1);
+        // Before it is counted: who comes at the same time and looks at fewer sets was counted by
+        // then, and is seen from here.
+        if further[0].load(SeqCst) < group as u64 {
+            further[0].fetch_max(group as u64, SeqCst);
+        }
+        let (start, name) = (set_of(group), name_of(hash, owner));
+        let Some(at) = add(&words[start..start + WAYS], name) else { return Seat::Free };
         let same = |word: u64| word & COUNT_MASK > 0 && tag_of(word) == tag_of(name);
-        let words = set.iter().map(|word| word.load(SeqCst));
-        let held: u64 = words.filter(|word| same(*word)).map(|word| word & COUNT_MASK).sum();
-        let place = (first + at) as u32;
+        let sets = (0..=further[0].load(SeqCst) as usize).map(set_of);
+        let all = sets.flat_map(|set| &words[set..set + WAYS]).map(|word| word.load(SeqCst));
+        let held: u64 = all.filter(|word| same(*word)).map(|word| word & COUNT_MASK).sum();
+        let place = (start + at) as u32;
         if held > most.clamp(1, COUNT_MASK) {
             self.leave(place);
             return Seat::Refused;
@@ -73,7 +83,7 @@ impl Holders {
 
     /// A connection that was counted there is over.
     pub fn leave(&self, place: u32) {
-        let Some(word) = self.words.all().get(place as usize) else { return };
+        let Some(word) = self.counts().get(place as usize) else { return };
         let one_less = |word: u64| match word & COUNT_MASK {
             0 => None,
             1 => Some(0),
@@ -85,7 +95,7 @@ impl Holders {
 
     /// Process `owner` is dead: all that it held is over. Looks at the whole table.
     pub fn release(&self, owner: usize) {
-        for word in self.words.all() {
+        for word in self.counts() {
             let seen = word.load(SeqCst);
             if seen & COUNT_MASK > 0 && owner_of(seen) == owner as u64 & OWNER_MASK {
                 // Only its owner would have changed it.
@@ -96,7 +106,11 @@ impl Holders {
 
     /// Connections that are counted.
     pub fn held(&self) -> u64 {
-        self.words.all().iter().map(|word| word.load(SeqCst) & COUNT_MASK).sum()
+        self.counts().iter().map(|word| word.load(SeqCst) & COUNT_MASK).sum()
+    }
+
+    fn counts(&self) -> &[AtomicU64] {
+        &self.words.all()[..self.sets * WAYS]
     }
 }
 
@@ -164,6 +178,21 @@ mod tests {
         counted(holders.enter(ONE, 3, 9));
         assert_eq!(holders.enter(ONE, 3, 9), Seat::Refused);
         assert_eq!(holders.held(), 4);
+    }
+
+    #[test]
+    fn of_more_processes_than_a_set_has_words_all_count() {
+        let holders = Holders::new(1_024).unwrap();
+        let enter = |owner| holders.enter(ONE, 150, owner);
+        let places: Vec<u32> = (0..150).map(|owner| counted(enter(owner * 3))).collect();
+        assert!((0..300).all(|owner| enter(owner) == Seat::Refused));
+        counted(holders.enter(TWO, 1, 400));
+        holders.leave(places[149]);
+        counted(enter(0));
+        assert_eq!(enter(1), Seat::Refused);
+        holders.release(3);
+        counted(enter(5_000_000 / 64));
+        assert_eq!(holders.held(), 151);
     }
 
     #[test]
