@@ -2,14 +2,14 @@
 set -eux
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive
 
-# Waits until the server has said that it serves.
+# Waits until a server has said that it serves, in a file.
 started() {
     for _ in $(seq 100); do
-        grep -q 'Ctrl-C stops it' /tmp/out && return
+        grep -q 'Ctrl-C stops it' "$2" && return
         kill -0 "$1"
         sleep 0.1
     done
-    cat /tmp/out /tmp/err
+    cat "$2" /tmp/err
     false
 }
 
@@ -37,18 +37,29 @@ test -s /usr/share/doc/flyball/copyright
 # Served from as the unit does it.
 flyball check --config /etc/flyball/flyball.toml
 start=$(sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/flyball.service)
-$start >/tmp/out 2>/tmp/err &
+directory=/run/$(sed -n 's/^RuntimeDirectory=//p' /usr/lib/systemd/system/flyball.service)
+mkdir -m 0750 "$directory"
+RUNTIME_DIRECTORY=$directory $start >/tmp/out 2>/tmp/err &
 server=$!
-started $server
+started $server /tmp/out
 curl --fail --silent http://127.0.0.1:8080/ | grep -q 'Flyball is installed'
 flyball ctl status >/tmp/status
 test -s /tmp/status
 worker=$(cut -d' ' -f1 /proc/$server/task/$server/children)
 grep -q "^Uid:[[:space:]]*$(id -u flyball)[[:space:]]" /proc/$worker/status
-$(sed -n 's/^ExecReload=//p' /usr/lib/systemd/system/flyball.service)
+# Another server of root, which neither the reload nor the end of the service is about.
+flyball serve /var/www/flyball --listen 127.0.0.1:8081 >/tmp/other 2>/tmp/err &
+other=$!
+started $other /tmp/other
+reload=$(sed -n 's/^ExecReload=//p' /usr/lib/systemd/system/flyball.service)
+RUNTIME_DIRECTORY=$directory $reload
 curl --fail --silent http://127.0.0.1:8080/ | grep -q 'Flyball is installed'
 kill $server
 wait $server
+rm -r "$directory"
+flyball ctl status | grep -q 127.0.0.1:8081
+kill $other
+wait $other
 
 # A configuration that was changed is kept when the package is installed again, and the service is
 # restarted; the file goes with a purge, not before.

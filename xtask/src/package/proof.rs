@@ -47,8 +47,8 @@ mount -t proc proc \"$1/proc\"
 exec env --ignore-environment /usr/sbin/chroot \"$1\" /bin/sh /tmp/test.sh
 ";
 
-/// Starts the program of a root, with `/proc`, and asks it for a page. The arguments: the root,
-/// `chroot`'s options in one word, and what is started.
+/// Starts the program of a root, with `/proc`, and asks it for a page and for its status. The
+/// arguments: the root, `chroot`'s options in one word, and what is started.
 const SERVE: &str = "\
 set -eu
 root=$1 options=$2; shift 2
@@ -60,6 +60,7 @@ for _ in $(seq 100); do
     page=$(curl --fail --silent http://127.0.0.1:8080/) && break
     kill -0 $server; sleep 0.1
 done
+chroot $options \"$root\" \"$1\" ctl status | grep -q 8080
 kill $server
 wait $server
 test \"$page\" = 'from the root'
@@ -114,7 +115,10 @@ pub fn tar(root: &Path, tree: &Path) -> Result<(), String> {
     let empty = fresh(&root.join(TARGET).join("empty"))?;
     install(&tree.join("flyball"), &empty.join("flyball"), 0o755)?;
     write(&empty.join("site/index.html"), "from the root\n")?;
-    serve(&empty, "", &["/flyball", "serve", "/site", "--listen", "8080"])?;
+    // There is no /run.
+    let environment = [("RUNTIME_DIRECTORY".to_owned(), "/runtime".to_owned())];
+    let command = ["/flyball", "serve", "/site", "--listen", "8080"];
+    serve(&empty, "", &environment, &command)?;
     println!("package: served from {}, where nothing else is", empty.display());
     Ok(())
 }
@@ -126,7 +130,7 @@ pub fn image(root: &Path) -> Result<(), String> {
     let text = fs::read_to_string(root.join("deploy/Containerfile"))
         .map_err(|error| format!("deploy/Containerfile: {error}"))?;
     let image = fresh(&packages.join("image"))?;
-    let (mut user, mut command) = (String::new(), Vec::new());
+    let (mut user, mut command, mut environment) = (String::new(), Vec::new(), Vec::new());
     for step in steps(&text)? {
         match step {
             Step::Copy { files, place } => {
@@ -145,13 +149,14 @@ pub fn image(root: &Path) -> Result<(), String> {
                     install(&packages.join(&file), &image.join(to), mode)?;
                 }
             }
+            Step::Set(name, value) => environment.push((name, value)),
             Step::User(name) => user = name,
             Step::Start(words) => command.extend(words),
         }
     }
     write(&image.join("srv/index.html"), "from the root\n")?;
     let words: Vec<&str> = command.iter().map(String::as_str).collect();
-    serve(&image, &format!("--userspec={user}"), &words)?;
+    serve(&image, &format!("--userspec={user}"), &environment, &words)?;
     println!("package: served from {} as the Containerfile says", image.display());
     Ok(())
 }
@@ -160,6 +165,7 @@ pub fn image(root: &Path) -> Result<(), String> {
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Copy { files: Vec<String>, place: String },
+    Set(String, String),
     User(String),
     Start(Vec<String>),
 }
@@ -170,7 +176,11 @@ fn steps(text: &str) -> Result<Vec<Step>, String> {
         let (name, rest) = line.split_once(' ').ok_or_else(|| format!("Containerfile: {line}"))?;
         match name {
             "FROM" if rest == "scratch" => {}
-            "EXPOSE" | "STOPSIGNAL" | "ENV" | "VOLUME" => {}
+            "EXPOSE" | "STOPSIGNAL" | "VOLUME" => {}
+            "ENV" => {
+                let (name, value) = rest.split_once('=').ok_or_else(|| line.to_owned())?;
+                steps.push(Step::Set(name.to_owned(), value.to_owned()));
+            }
             "COPY" => {
                 let mut files: Vec<String> = rest.split(' ').map(ToOwned::to_owned).collect();
                 let place = files.pop().unwrap_or_default();
@@ -187,8 +197,14 @@ fn steps(text: &str) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-fn serve(root: &Path, options: &str, command: &[&str]) -> Result<(), String> {
+fn serve(
+    root: &Path,
+    options: &str,
+    environment: &[(String, String)],
+    command: &[&str],
+) -> Result<(), String> {
     let mut shell = alone();
+    shell.envs(environment.iter().cloned());
     shell.args(["/bin/sh", "-c", SERVE, "sh"]).arg(root).arg(options).args(command);
     run(&mut shell)
 }

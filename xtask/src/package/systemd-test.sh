@@ -75,6 +75,16 @@ upgrade
 systemctl reload flyball
 serves
 
+# Another server of root has its socket elsewhere: the service is reloaded as before.
+flyball ctl status | grep -q 127.0.0.1:8080
+flyball serve /var/www/flyball --listen 127.0.0.1:8081 >/srv/other.log 2>&1 & other=$!
+for _ in $(seq 100); do
+    if curl --fail --silent --output /dev/null http://127.0.0.1:8081/; then break; fi
+    sleep 0.1
+done
+systemctl reload flyball
+serves
+
 # Whoever has taken over is watched too: one that hangs is killed and started again, and one that
 # dies.
 systemctl kill --signal STOP --kill-whom main flyball
@@ -98,6 +108,11 @@ systemctl stop flyball
 wait $download
 cmp /srv/large /var/www/flyball/large
 test "$(state Result)" = success
+
+# The other one can still be asked.
+flyball ctl status | grep -q 127.0.0.1:8081
+kill $other
+wait $other
 
 # A configuration that is wrong is not tried again.
 echo nonsense >>$config
