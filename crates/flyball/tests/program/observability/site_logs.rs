@@ -145,7 +145,7 @@ fn signals_are_looked_for_where_one_has_come_and_not_for_each_log() {
     let trace = fs::read_to_string(&traced.log).expect("there is a trace");
     let calls = whole_calls(&trace);
     let is_line = |text: &str| text.contains("\"own.test /small.txt 200 ");
-    let writer = calls.iter().find(|(_, call)| call.kind() == "write" && is_line(&call.arguments));
+    let writer = calls.iter().find(|(_, call)| call.name == "write" && is_line(&call.arguments));
     let (writer, _) = writer.expect("it wrote the lines");
     let of_writer = calls.iter().filter(|(process, _)| process == writer);
     let in_vain = of_writer.filter(|(_, call)| call.name == "read" && call.result < 0);
