@@ -9,7 +9,7 @@ use flyball_arch::Architecture;
 use flyball_arch::descriptors::bound_files;
 use flyball_arch::settings::{Listen, Settings};
 use flyball_observe::log::{self, Appender};
-use flyball_site::{Earlier, Sites, host_roots};
+use flyball_site::{Earlier, Sites};
 use flyball_sys::channel::Channel;
 use flyball_sys::net::Endpoint;
 use flyball_sys::{error_log, process};
@@ -17,6 +17,8 @@ use flyball_sys::{error_log, process};
 use crate::admin::{self, AdminSocket, AdminSockets};
 use crate::configuration::Configuration;
 use crate::handover::{self, Inherited};
+use crate::host_watch::HostWatch;
+use crate::issuers::spread_hosts;
 use crate::listening::Listening;
 use crate::sandbox::Confinement;
 use crate::spawner::Spawner;
@@ -57,6 +59,8 @@ pub(crate) struct Setup {
     pub(crate) sites: Arc<Sites>,
     /// What starts their programs, in a process of its own, if there are any.
     pub(crate) spawner: Option<Arc<Spawner>>,
+    /// The hosts that are directories, as they were when the sites were opened.
+    pub(crate) hosts: HostWatch,
     /// What takes the lines of the logs.
     pub(crate) appender: Option<Arc<Appender>>,
     /// What children of the master give up.
@@ -78,7 +82,8 @@ impl Setup {
         earlier: Earlier<'_>,
         kept: &Kept,
     ) -> Result<Setup, String> {
-        spread_hosts(&mut settings)?;
+        let hosts = HostWatch::of(&settings.sites);
+        settings.running.unserved = spread_hosts(&mut settings)?;
         derive(&mut settings);
         // How many workers there are, and what each may use, is decided here for good.
         settings.cpus.get_or_insert_with(process::cpu_allowance);
@@ -106,6 +111,7 @@ impl Setup {
             settings: Arc::new(settings),
             spawner: sites.programs().map(|programs| Arc::new(Spawner::new(programs))),
             sites: Arc::new(sites),
+            hosts,
             appender: appender.map(Arc::new),
             confinement,
             tls,
@@ -194,7 +200,7 @@ impl Server {
         settings: &Settings,
     ) -> Result<Checked, String> {
         let mut settings = settings.clone();
-        spread_hosts(&mut settings)?;
+        settings.running.unserved = spread_hosts(&mut settings)?;
         derive(&mut settings);
         let confinement = Confinement::new(architecture, &settings)?;
         confinement.check()?;
@@ -288,12 +294,6 @@ fn open_sites(
     let mut sites = sites.map_err(|error| error.to_string())?;
     sites.serve_at(&settings.lists_of_hosts());
     Ok(sites)
-}
-
-/// Puts the sites in that directories are, as they are now. Blocks on the disk.
-fn spread_hosts(settings: &mut Settings) -> Result<(), String> {
-    settings.running.unserved = host_roots::spread(&mut settings.sites)?;
-    Ok(())
 }
 
 /// Sets whatever follows from other settings and from this machine.

@@ -17,11 +17,11 @@ use flyball_acme::messages::Status;
 use flyball_arch::Renewals;
 use flyball_arch::settings::{Settings, TicketKeys};
 use flyball_site::hosts::Hosts;
-use flyball_site::{CertificateFiles, CertificateSource, SiteSettings, Sites};
+use flyball_site::{CertificateFiles, CertificateSource, SiteSettings, Sites, Spread};
 use flyball_sys::clock;
 use flyball_sys::letterbox::Letterbox;
 use flyball_sys::net::Endpoint;
-use flyball_tls::{Authority, Bundle, ClientAuth, Config, Pair, Policy, Site, Tickets, Unknown};
+use flyball_tls::{Bundle, ClientAuth, Config, Pair, Policy, Site, Tickets, Unknown};
 
 use clients::Clients;
 pub use files::FILE_BYTES_MAX;
@@ -44,11 +44,6 @@ pub(crate) fn write_nothing(settings: &mut Settings) {
     if internal::would_write(&settings.tls.internal, clock::unix_ms() / 1_000) {
         settings.tls.internal.clear();
     }
-}
-
-/// Whether this machine's own authority may vouch for a name or an address.
-pub fn may_be_internal(name: &str) -> bool {
-    Authority::may_issue(name)
 }
 
 /// What workers speak TLS by.
@@ -106,16 +101,15 @@ impl Tls {
             .collect::<Result<_, _>>()?;
         let Reader { mut files, mut clients, mut warnings, .. } = reader;
         let pairs: Vec<Option<Pair>> = files.iter().map(|files| files.in_use().cloned()).collect();
-        for files in &mut files {
-            if files.in_use().is_none() {
-                let name = files.told().names.join(", ");
-                warnings.push(format!(
-                    "there is no certificate for {name} yet; until there is one, handshakes for \
-                     it fail"
-                ));
-            }
-            warnings.extend(files.look_at_time(now_s));
+        let to_come = files.iter().filter(|files| files.in_use().is_none());
+        let to_come: Vec<String> = to_come.map(|files| files.told().names.join(", ")).collect();
+        if !to_come.is_empty() {
+            warnings.push(format!(
+                "there is no certificate for {} yet; until there is one, handshakes for it fail",
+                hosts::shown(&to_come)
+            ));
         }
+        warnings.extend(files.iter_mut().filter_map(|files| files.look_at_time(now_s)));
         warnings.extend(hosts::warnings(&settings.sites, &sites, &files));
         warnings.extend(clients.iter().flat_map(Clients::notes));
         warnings.extend(clients.iter_mut().filter_map(|clients| clients.warning(now_s)));
@@ -405,16 +399,24 @@ impl<'a> Reader<'a> {
             CertificateSource::Acme => vec![self.acme(site, settings)?],
             CertificateSource::Internal => vec![self.internal(site, settings)?],
             _ => {
-                let pairs = site.tls.certificates.iter().map(|files| self.pair(files, site));
-                pairs.collect::<Result<_, _>>()?
+                let is_own = has_own_files(site, settings);
+                let pairs = site.tls.certificates.iter();
+                pairs.map(|files| self.pair(files, site, is_own)).collect::<Result<_, _>>()?
             }
         };
         let clients = self.clients(site, settings)?;
-        Ok(Site { pairs, policy: Policy { only_1_3: site.tls.only_1_3, clients } })
+        let policy = Policy { only_1_3: site.tls.only_1_3, clients };
+        Ok(Site { pairs, policy, may_come: site.is_many() && site.tls.has_certificate() })
     }
 
-    /// The number of a pair: the same for all sites that name the same files.
-    fn pair(&mut self, files: &CertificateFiles, site: &SiteSettings) -> Result<usize, String> {
+    /// The number of a pair: the same for all sites that name the same files. Those that are a
+    /// host's own are waited for.
+    fn pair(
+        &mut self,
+        files: &CertificateFiles,
+        site: &SiteSettings,
+        is_own: bool,
+    ) -> Result<usize, String> {
         let names = pair_files(files);
         if let Some(known) = self.known.get(&names) {
             self.files[*known].share(&site.hosts);
@@ -422,8 +424,13 @@ impl<'a> Reader<'a> {
         }
         let before = self.before.pairs.get(&names).cloned();
         let mut files = Files::new(files, Source::Files, &site.hosts, before);
-        self.warnings.extend(files.read(self.now_s)?);
-        let number = self.add(files);
+        let number = match is_own {
+            true => self.wait_for(files),
+            false => {
+                self.warnings.extend(files.read(self.now_s)?);
+                self.add(files)
+            }
+        };
         self.known.insert(names, number);
         Ok(number)
     }
@@ -433,21 +440,23 @@ impl<'a> Reader<'a> {
         self.files.len() - 1
     }
 
-    /// The number of a pair that the agent gets: what is in its storage, else what was in use, or
-    /// nothing yet. What cannot be used is told, and is as if it were not there: the agent orders
-    /// another.
-    fn acme(&mut self, site: &SiteSettings, settings: &Settings) -> Result<usize, String> {
-        let names = acme::names_of(site);
-        let files = acme::files_of(&names, &settings.tls.acme.storage)?;
-        let before = self.before.pairs.get(&pair_files(&files)).cloned();
-        let is_there = !matches!(files.chain.try_exists(), Ok(false));
-        let mut files = Files::new(&files, Source::Acme, &names, before);
-        if is_there {
+    /// The number of a pair of which the files may be still to come: what is in them, else what was
+    /// in use, or nothing yet. What cannot be used is told, and is as if it were not there.
+    fn wait_for(&mut self, mut files: Files) -> usize {
+        if files.are_there() {
             let told = files.read(self.now_s);
             let told = told.unwrap_or_else(|why| files.refuse(why).into_iter().collect());
             self.warnings.extend(told);
         }
-        Ok(self.add(files))
+        self.add(files)
+    }
+
+    /// The number of a pair that the agent gets: it orders another for one that cannot be used.
+    fn acme(&mut self, site: &SiteSettings, settings: &Settings) -> Result<usize, String> {
+        let names = acme::names_of(site);
+        let files = acme::files_of(&names, &settings.tls.acme.storage)?;
+        let before = self.before.pairs.get(&pair_files(&files)).cloned();
+        Ok(self.wait_for(Files::new(&files, Source::Acme, &names, before)))
     }
 
     /// The number of a pair that this machine's own authority issues.
@@ -473,6 +482,14 @@ impl<'a> Reader<'a> {
         self.clients.extend(read);
         Ok(auth)
     }
+}
+
+/// Whether the files of a site are those of one host among many, and not named by the operator one
+/// by one: one that is not there, or cannot be used, keeps no other host from being served.
+fn has_own_files(site: &SiteSettings, settings: &Settings) -> bool {
+    let Spread::Of(number) = site.spread else { return false };
+    let all = settings.sites.get(number);
+    all.is_some_and(|all| all.tls.certificates != site.tls.certificates)
 }
 
 #[cfg(test)]

@@ -90,12 +90,17 @@ impl HostRoots {
 }
 
 /// Puts in for each site that stands for many those that it stands for now, behind all that were
-/// written, and takes away those that were there. What is not served is told: which names are those
-/// of no host, and which hosts another site has. Blocks on the disk.
+/// written, and takes away those that were there. `source_of` says where the certificate of a host
+/// comes from that says what all say, or nothing where it can have none. What is not served is
+/// told: which names are those of no host, which hosts another site has, and which have no
+/// certificate. Blocks on the disk.
 ///
 /// # Errors
 /// A directory that cannot be read, or has too many.
-pub fn spread(sites: &mut Vec<SiteSettings>) -> Result<Vec<String>, String> {
+pub fn spread(
+    sites: &mut Vec<SiteSettings>,
+    source_of: impl Fn(&str, &TlsSettings) -> Option<CertificateSource>,
+) -> Result<Vec<String>, String> {
     sites.retain(|site| !matches!(site.spread, Spread::Of(_)));
     let (mut told, mut spread) = (Vec::new(), Vec::new());
     let written = sites.iter().flat_map(|site| &site.hosts).cloned();
@@ -114,14 +119,15 @@ pub fn spread(sites: &mut Vec<SiteSettings>) -> Result<Vec<String>, String> {
                 others.push(host);
                 continue;
             }
-            let tls = site.tls.for_host(&host);
-            if site.tls.has_certificate() && !tls.has_certificate() {
+            let source = source_of(&host, &site.tls).unwrap_or_else(|| {
                 bare.push(host.clone());
-            }
+                CertificateSource::None
+            });
+            let tls = TlsSettings { source, ..site.tls.for_host(&host) };
             spread.push(site.for_host((number, roots), host, tls));
         }
         told.extend(named(&bare).map(|names| {
-            format!("site.certificate: there is no file for {names} of {base}: handshakes fail")
+            format!("site.certificate: no authority vouches for {names} of {base}: they have none")
         }));
         told.extend(named(&others).map(|names| {
             format!("site.root: another site answers to the hosts {names} of {base}")
@@ -146,8 +152,7 @@ fn named(names: &[String]) -> Option<String> {
 }
 
 impl TlsSettings {
-    /// The same for a host: files with `$host` in their names are its own, and where they are not
-    /// there it has no certificate. Blocks on the disk.
+    /// The same for a host: files with `$host` in their names are its own.
     fn for_host(&self, host: &str) -> TlsSettings {
         let mut tls = self.clone();
         for files in &mut tls.certificates {
@@ -155,12 +160,6 @@ impl TlsSettings {
                 if let Some(name) = path.to_str().filter(|name| name.contains(HOST)) {
                     *path = name.replace(HOST, host).into();
                 }
-            }
-        }
-        if tls.certificates != self.certificates {
-            tls.certificates.retain(|files| files.chain.exists() && files.key.exists());
-            if tls.certificates.is_empty() {
-                tls.source = CertificateSource::None;
             }
         }
         tls
@@ -196,6 +195,10 @@ mod tests {
     use crate::tls_settings::CertificateFiles;
     use std::fs;
     use std::os::unix::fs::symlink;
+
+    fn as_written(_: &str, tls: &TlsSettings) -> Option<CertificateSource> {
+        Some(tls.source.clone())
+    }
 
     fn roots(root: &Path) -> HostRoots {
         HostRoots::of(root, &["*".into()]).unwrap().unwrap()
@@ -241,7 +244,7 @@ mod tests {
             },
         ];
         for _ in 0..2 {
-            let told = spread(&mut sites).unwrap();
+            let told = spread(&mut sites, as_written).unwrap();
             let hosts: Vec<&str> = sites[2..].iter().map(|site| &*site.hosts[0]).collect();
             let expected = ["a.test", "b-1.test", "link.test", "localhost", "xn--bcher-kva.test"];
             assert_eq!(hosts, expected);
@@ -252,33 +255,34 @@ mod tests {
             assert!(told[1].contains("the hosts \"other.test\" of"), "{told:?}");
         }
         fs::remove_dir(at("b-1.test")).unwrap();
-        spread(&mut sites).unwrap();
+        spread(&mut sites, as_written).unwrap();
         assert_eq!(sites.len(), 6);
     }
 
     #[test]
-    fn a_host_has_the_certificate_that_is_named_by_it_if_it_is_there() {
+    fn a_host_has_the_certificate_that_is_named_by_it_or_comes_from_where_it_can() {
         let base = tempfile::tempdir().unwrap();
         for name in ["a.test", "b.test"] {
             fs::create_dir(base.path().join(name)).unwrap();
         }
-        fs::write(base.path().join("a.test.pem"), "").unwrap();
-        let files = CertificateFiles {
-            chain: base.path().join("$host.pem"),
-            key: base.path().join("$host.pem"),
-            written: String::new(),
+        let file = |name: &str| {
+            let file = base.path().join(format!("{name}.pem"));
+            CertificateFiles { chain: file.clone(), key: file, written: String::new() }
         };
         let mut sites = vec![SiteSettings {
             hosts: Vec::new(),
             spread: Spread::Each(roots(&base.path().join("$host"))),
-            tls: TlsSettings { certificates: vec![files], ..TlsSettings::default() },
+            tls: TlsSettings { certificates: vec![file("$host")], ..TlsSettings::default() },
             ..SiteSettings::default()
         }];
-        let told = spread(&mut sites).unwrap();
-        assert_eq!(sites[1].tls.certificates[0].chain, base.path().join("a.test.pem"));
+        let source =
+            |host: &str, _: &TlsSettings| (host == "a.test").then_some(CertificateSource::Internal);
+        let told = spread(&mut sites, source).unwrap();
+        assert_eq!(sites[1].tls.certificates, [file("a.test")]);
+        assert_eq!(sites[2].tls.certificates, [file("b.test")]);
+        assert_eq!(sites[1].tls.source, CertificateSource::Internal);
         assert_eq!(sites[2].tls.source, CertificateSource::None);
-        assert!(!sites[2].tls.has_certificate());
-        assert!(told.len() == 1 && told[0].contains("no file for \"b.test\""), "{told:?}");
+        assert!(told.len() == 1 && told[0].contains("vouches for \"b.test\" of"), "{told:?}");
         assert_eq!(sites[0].secrets().count(), 0);
     }
 

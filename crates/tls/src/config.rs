@@ -44,6 +44,9 @@ pub struct Site {
     pub pairs: Vec<usize>,
     /// Its policy.
     pub policy: Policy,
+    /// Whether it stands for sites that may come later, with certificates: until one has, handshakes
+    /// fail.
+    pub may_come: bool,
 }
 
 /// What a client gets that asks for a name which no site with a certificate has.
@@ -75,6 +78,8 @@ struct Common {
     tickets: Arc<Tickets>,
     /// The number of the policy of each site.
     of_sites: Vec<usize>,
+    /// The default where no site has a certificate, and such may come.
+    to_come: Option<usize>,
     unknown: Unknown,
     served: RwLock<Served>,
 }
@@ -113,7 +118,8 @@ impl Config {
     ) -> Result<Config, String> {
         let mut policies: Vec<Policy> = Vec::new();
         let (mut of_sites, mut numbers) = (Vec::new(), Vec::new());
-        for Site { pairs, policy } in sites {
+        let to_come = sites.iter().position(|site| site.may_come);
+        for Site { pairs, policy, .. } in sites {
             let known = policies.iter().position(|known| *known == policy);
             of_sites.push(known.unwrap_or(policies.len()));
             if known.is_none() {
@@ -123,10 +129,11 @@ impl Config {
         }
         let identities = Arc::new(Identities::new(pairs, numbers, site_of, Arc::clone(&tickets)));
         let default = identities.sites().find(|site| identities.has_certificate(*site));
-        let place = Place { default: default.ok_or("no site has a certificate")?, listener: 0 };
+        let default = default.or(to_come).ok_or("no site has a certificate")?;
+        let place = Place { default, listener: 0 };
         let served = RwLock::new(Served { policies, servers: BTreeMap::new() });
         let challenges = Challenges::new().map_err(|error| error.to_string())?;
-        let common = Common { identities, challenges, tickets, of_sites, unknown, served };
+        let common = Common { identities, challenges, tickets, of_sites, to_come, unknown, served };
         Config::at_socket(Arc::new(common), place)
     }
 
@@ -137,7 +144,7 @@ impl Config {
     /// Says what is wrong with the chain, with the key, or between the two.
     pub fn of_one(chain: &[u8], key: &[u8]) -> Result<Config, String> {
         let pair = Pair::from_pem(chain, key).map_err(|fault| fault.to_string())?;
-        let site = Site { pairs: vec![0], policy: Policy::default() };
+        let site = Site { pairs: vec![0], ..Site::default() };
         let tickets = Arc::new(Tickets::new(&[Root::of_text(key)], 0));
         let site_of = Box::new(|_: u16, _: &str| Some(0));
         Config::new(vec![Some(pair)], vec![site], site_of, tickets, Unknown::Default)
@@ -175,7 +182,8 @@ impl Config {
         let of_address =
             address.and_then(|address| identities.site_of_address(address.to_canonical(), all()));
         let first = || all().find(|site| identities.has_certificate(*site));
-        let default = of_address.or_else(first).ok_or("no site of its hosts has a certificate")?;
+        let default = of_address.or_else(first).or(common.to_come);
+        let default = default.ok_or("no site of its hosts has a certificate")?;
         match (Place { default, listener }) {
             at if at == *place => Ok(self.clone()),
             at => Config::at_socket(Arc::clone(common), at),
@@ -369,7 +377,11 @@ mod tests {
     }
 
     fn site(pairs: &[usize], only_1_3: bool) -> Site {
-        Site { pairs: pairs.to_vec(), policy: Policy { only_1_3, clients: None } }
+        Site {
+            pairs: pairs.to_vec(),
+            policy: Policy { only_1_3, clients: None },
+            ..Site::default()
+        }
     }
 
     fn config(sites: Vec<Site>, unknown: Unknown) -> Result<Config, String> {

@@ -35,7 +35,7 @@ fn site(kinds: &[&'static SignatureAlgorithm], asks_clients: bool) -> (Config, R
     let clients = authority.filter(|_| asks_clients);
     let clients = clients.map(|roots| ClientAuth::from_pem(roots.as_bytes(), None, false).unwrap());
     let policy = Policy { only_1_3: false, clients };
-    let sites = vec![Site { pairs: (0..pairs.len()).collect(), policy }];
+    let sites = vec![Site { pairs: (0..pairs.len()).collect(), policy, ..Site::default() }];
     let tickets = Arc::new(Tickets::new(&[Root([1; ROOT_BYTES])], 1_800_000_000));
     let config =
         Config::new(pairs, sites, Box::new(|_: u16, _: &str| Some(0)), tickets, Unknown::Default);

@@ -80,7 +80,8 @@ impl Server {
 
     fn config(pairs: &[Pair], policies: [Policy; 3], unknown: Unknown) -> Config {
         let sites = policies.into_iter().enumerate();
-        let sites = sites.map(|(at, policy)| Site { pairs: vec![at], policy }).collect();
+        let sites =
+            sites.map(|(at, policy)| Site { pairs: vec![at], policy, ..Site::default() }).collect();
         let site_of =
             |_: u16, name: &str| ["a.test", "b.test", "c.test"].iter().position(|n| *n == name);
         let tickets = Arc::new(Tickets::new(&[Root([1; ROOT_BYTES])], NOW_S));
@@ -302,8 +303,8 @@ fn an_authority_is_shown_its_challenge_whatever_the_site_asks_of_clients_and_not
 fn a_certificate_that_is_still_to_come_is_shown_as_soon_as_it_is_there() {
     let server = Server::new(Unknown::Default);
     let sites = vec![
-        Site { pairs: vec![0], policy: Policy::default() },
-        Site { pairs: vec![1], policy: Policy::default() },
+        Site { pairs: vec![0], ..Site::default() },
+        Site { pairs: vec![1], ..Site::default() },
     ];
     let site_of = |_: u16, name: &str| ["a.test", "b.test"].iter().position(|known| *known == name);
     let tickets = Arc::new(Tickets::new(&[], NOW_S));

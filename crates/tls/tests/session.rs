@@ -491,6 +491,43 @@ fn a_hello_that_never_ends_fails_and_its_client_is_told() {
     assert_eq!(pair.tell(), Err(rustls::Error::AlertReceived(decode_error)));
 }
 
+/// The client's hello made this long by padding (RFC 7685), each byte of it in a record of its own.
+fn in_single_bytes(hello: &[u8], len: usize) -> Vec<u8> {
+    let mut message = hello[5..].to_vec();
+    // Behind the head: version, random, session, suites, compressions, and then extensions.
+    let mut at = 4 + 2 + 32;
+    at += 1 + usize::from(message[at]);
+    at += 2 + usize::from(u16::from_be_bytes([message[at], message[at + 1]]));
+    at += 1 + usize::from(message[at]);
+    let padding = u16::try_from(len - message.len() - 4).unwrap();
+    message.extend([&[0, 21][..], &padding.to_be_bytes()].concat());
+    message.resize(len, 0);
+    let extensions = u16::try_from(len - at - 2).unwrap();
+    message[at..at + 2].copy_from_slice(&extensions.to_be_bytes());
+    let body = u16::try_from(len - 4).unwrap();
+    message[2..4].copy_from_slice(&body.to_be_bytes());
+    message.iter().flat_map(|byte| [0x16, 3, 1, 0, 1, *byte]).collect()
+}
+
+#[test]
+fn a_hello_of_some_kilobytes_may_come_in_single_bytes_and_no_longer_one() {
+    // As many records of one byte as the longest record has room for.
+    const LONGEST: usize = RECORD_BYTES_MAX / 6;
+    let site = Site::new();
+    for (len, is_taken) in [(2_500, true), (LONGEST, true), (LONGEST + 1, false)] {
+        let mut pair = site.connect(&site.clients(&TLS13));
+        let hello = in_single_bytes(&pair.said(), len);
+        // As much as a connection keeps of it.
+        for piece in hello.chunks(RECORD_BYTES_MAX) {
+            pair.give(piece);
+        }
+        match is_taken {
+            true => assert!(pair.state == State::Handshake && pair.wire[0] == 0x16, "{len}"),
+            false => assert_eq!(pair.state, State::Failed(Failure::TooLong), "{len}"),
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -1,14 +1,13 @@
-//! `flyball check`: says whether a configuration is right, and binds nothing.
+//! `flyball check`: says whether a configuration is right, and binds nothing. Whatever is wrong, it
+//! ends with the same status.
 
 use std::process::ExitCode;
 
+use flyball::cli::USAGE_EXIT;
 use flyball::settings::Typed;
 use flyball_server::words::counted;
 use flyball_server::{Checked, Server};
 use flyball_sys::clock::unix_ms;
-
-/// Exit code when the server could not start.
-const FAILED: u8 = 1;
 
 pub(crate) fn run(typed: Typed) -> ExitCode {
     match super::settings(typed) {
@@ -21,7 +20,7 @@ pub(crate) fn run(typed: Typed) -> ExitCode {
                 Ok(checked) => checked,
                 Err(why) => {
                     eprintln!("flyball: {why}");
-                    return ExitCode::from(FAILED);
+                    return ExitCode::from(USAGE_EXIT);
                 }
             };
             for warning in warnings {

@@ -1,9 +1,9 @@
 //! Where the certificates of a site come from, and whether it has any.
 
-use flyball_acme::{Name, is_of_internet};
-use flyball_arch::{AcmeSettings, Settings};
-use flyball_server::may_be_internal;
-use flyball_site::hosts::{ADDRESSES, without_brackets};
+use flyball_acme::Name;
+use flyball_arch::Settings;
+use flyball_server::{is_internal, is_public};
+use flyball_site::hosts::without_brackets;
 use flyball_site::routes::HeaderSettings;
 use flyball_site::{CertificateSource, SiteSettings, TlsSettings};
 
@@ -42,33 +42,26 @@ pub(super) fn place(tls: &mut TlsSettings, site: &Origin, origins: &Origins, tab
 }
 
 /// Chooses where the certificate of a site comes from that says nothing of it; `speaks_tls` is
-/// whether clients do so where it is served.
+/// whether clients do so where it is served. Of a site that stands for many, directories that come
+/// and go decide nothing: a host that cannot have one from there has none.
 pub(super) fn choose(site: &mut SiteSettings, settings: &Settings, speaks_tls: bool) {
     let is_open = site.tls.source == CertificateSource::Auto && site.tls.certificates.is_empty();
     let acme = &settings.tls.acme;
-    let is_acme = acme.is_written && site.hosts.iter().all(|host| is_public(host, acme));
+    let mut hosts = site.hosts.iter();
+    let (is_internal, is_acme) = match site.is_many() {
+        true => (!acme.is_written && hosts.any(|host| is_internal(host)), acme.is_written),
+        false => (
+            hosts.clone().all(|host| is_internal(host)),
+            acme.is_written && hosts.all(|host| is_public(host, acme)),
+        ),
+    };
     if is_open && speaks_tls {
-        site.tls.source = match site.hosts.iter().all(|host| is_internal(host)) {
+        site.tls.source = match is_internal {
             true => CertificateSource::Internal,
             false if is_acme => CertificateSource::Acme,
             false => return,
         };
     }
-}
-
-/// Whether only this machine, or what is near it, is meant by a host.
-fn is_internal(host: &str) -> bool {
-    host == ADDRESSES || may_be_internal(without_brackets(host))
-}
-
-/// Whether an authority may issue a certificate for a host: those on the internet issue none for
-/// names of one network.
-fn is_public(host: &str, acme: &AcmeSettings) -> bool {
-    let are_own = || !acme.directories.iter().any(|directory| is_of_internet(directory));
-    Name::parse(without_brackets(host)).is_ok_and(|name| {
-        let is_reached = name.address().is_some() || name.is_of_internet() || are_own();
-        is_reached && !may_be_internal(name.as_str())
-    })
 }
 
 /// The host of a site for which no authority that is asked issues a certificate.
@@ -79,6 +72,11 @@ pub(super) fn not_public(site: &SiteSettings, settings: &Settings) -> Option<Str
     };
     let host = site.hosts.iter().find(is_none)?;
     Some(format!("no authority on the internet issues a certificate for {host}"))
+}
+
+/// The hosts that a site names: those of directories are not the operator's words.
+fn named(site: &SiteSettings) -> impl Iterator<Item = &String> {
+    site.hosts.iter().filter(|_| !site.is_many())
 }
 
 /// Why no certificate for the hosts of a site can come by ACME.
@@ -92,7 +90,7 @@ pub(super) fn no_acme(site: &SiteSettings, settings: &Settings) -> Option<String
         return Some(why.to_owned());
     }
     let has_dns = settings.tls.acme.challenges.iter().any(|name| name == "dns-01");
-    site.hosts.iter().find_map(|host| match Name::parse(without_brackets(host)) {
+    named(site).find_map(|host| match Name::parse(without_brackets(host)) {
         Err(_) => Some(format!("needs the names of the site in site.hosts, and {host} is none")),
         Ok(name) if name.is_wildcard() && !has_dns => Some(format!(
             "{host} needs a record of its domain: dns-01 in acme.challenge, and acme.dns-hook"
@@ -103,7 +101,7 @@ pub(super) fn no_acme(site: &SiteSettings, settings: &Settings) -> Option<String
 
 /// The first host of a site for which the authority of this machine cannot vouch, and why.
 pub(super) fn not_internal(site: &SiteSettings) -> Option<(&String, String)> {
-    let host = site.hosts.iter().find(|host| !(is_internal(host) || *host == "*"))?;
+    let host = named(site).find(|host| !(is_internal(host) || *host == "*"))?;
     let why = format!(
         "the authority of this machine vouches for localhost and private addresses alone, and \
          {host} is none"
@@ -206,28 +204,5 @@ fn missing(site: &SiteSettings, settings: &Settings) -> String {
                  the site), internal for this machine alone, or none"
             )
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn public_are_names_of_domains_and_addresses_that_the_internet_reaches() {
-        let (internet, mut own) = (AcmeSettings::default(), AcmeSettings::default());
-        own.directories = vec!["https://ca.internal/directory".into()];
-        for host in ["example.org", "*.example.org", "192.0.2.7", "[2001:db8::1]"] {
-            assert!(is_public(host, &internet) && is_public(host, &own), "{host}");
-        }
-        for host in ["router", "printer.local", "a.home.arpa", "b.internal", "c.test"] {
-            assert!(!is_public(host, &internet) && is_public(host, &own), "{host}");
-        }
-        let local = ["localhost", "a.localhost", "127.0.0.1", "[::1]", "10.0.0.1", "192.168.1.1"];
-        for host in local.into_iter().chain(["*", "[fd00::1]", "[fe80::1]", "<address>"]) {
-            assert!(!is_public(host, &internet) && !is_public(host, &own), "{host}");
-        }
-        own.directories.push("letsencrypt".into());
-        assert!(!is_public("printer.local", &own));
     }
 }

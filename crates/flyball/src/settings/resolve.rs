@@ -9,7 +9,7 @@ use flyball_arch::{Settings, TicketKeys};
 use flyball_site::hosts::{Hosts, local_names};
 use flyball_site::modules::ModuleSettings;
 use flyball_site::routes::{ERROR_PAGE_BYTES_MAX, RouteSettings};
-use flyball_site::{CertificateSource, HostRoots, SiteSettings, Spread, host_roots};
+use flyball_site::{CertificateSource, HostRoots, SiteSettings, Spread};
 use flyball_sys::sandbox::Identity;
 use flyball_sys::{file, secret_file};
 
@@ -89,7 +89,7 @@ pub fn resolve_in(
     let faults = contradictions::of_logs(&settings).into_iter();
     resolver.errors.extend(faults.map(|(key, why)| missing(key, why, &origins)));
     if resolver.errors.is_empty()
-        && let Err(why) = host_roots::spread(&mut settings.sites)
+        && let Err(why) = flyball_server::spread_hosts(&mut settings)
     {
         resolver.errors.push(missing("site.root", why, &origins));
     }

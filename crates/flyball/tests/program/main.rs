@@ -45,6 +45,7 @@ mod https {
     mod client_rules;
     mod clients;
     mod ends;
+    mod host_roots;
     mod listeners;
     mod one_line;
     mod private_files;

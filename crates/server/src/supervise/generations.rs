@@ -281,6 +281,7 @@ impl Master {
         self.move_pid_file(pid_file);
         self.changed = changed;
         self.say_what_changed(&values);
+        self.root_watch.was_taken_back();
         // It has proved itself before.
         self.generation.previous = None;
         self.due.admin_is_stale = true;

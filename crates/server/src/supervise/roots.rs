@@ -4,19 +4,23 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use flyball_arch::settings::Settings;
 use flyball_sys::error_log::Level;
 use flyball_sys::{clock, say};
 
 use super::Master;
 use super::generations::GENERATIONS_MAX;
-use super::hosts::HostWatch;
 
 /// Least time between two looks, in milliseconds.
 const LOOK_MS_MIN: u64 = 100;
 
 /// Least time between two generations that begin for this.
 const RENEW_MS_MIN: u64 = 5_000;
+
+/// Least time before what ran before and runs again looks for them once more.
+const TAKEN_BACK_MS_MIN: u64 = 60_000;
+
+/// Why another generation cannot begin.
+const BUSY: &str = "an earlier generation of workers still has connections";
 
 /// When to look next.
 #[derive(Debug, Default)]
@@ -30,7 +34,6 @@ pub(super) struct RootWatch {
     unread: Trouble,
     /// What the server reads and now lies beneath a root.
     secret: Trouble,
-    pub(super) hosts: HostWatch,
     /// Why other hosts are not served.
     hosts_unserved: Trouble,
 }
@@ -52,6 +55,11 @@ impl RootWatch {
     pub(super) fn due_ms(&self) -> u64 {
         self.due_ms
     }
+
+    /// A generation has failed, which may have begun for this: another would fail too.
+    pub(super) fn was_taken_back(&mut self) {
+        self.due_ms = self.due_ms.max(clock::monotonic_ms() + TAKEN_BACK_MS_MIN);
+    }
 }
 
 impl Master {
@@ -71,8 +79,15 @@ impl Master {
         let after_ms = now_ms.saturating_add(every_ms.max(RENEW_MS_MIN));
         // The other places are for who runs the server.
         let is_alone = self.generations_alive() <= 1;
-        if is_alone && let Some((next, base)) = self.other_hosts() {
-            return self.serve_hosts(next, &base, after_ms);
+        match self.other_hosts() {
+            None => self.root_watch.hosts_unserved.is(None),
+            Some(base) if is_alone => return self.serve_hosts(&base, after_ms),
+            Some(base) => {
+                self.root_watch.due_ms = after_ms;
+                let base = base.display();
+                let why = format!("the hosts in {base} have changed and are served later: {BUSY}");
+                self.root_watch.hosts_unserved.is(Some(why));
+            }
         }
         let sites = Arc::clone(&self.server.setup.sites);
         let moved = match sites.moved_roots() {
@@ -85,8 +100,7 @@ impl Master {
             return self.root_watch.unserved.is(None);
         };
         if !is_alone {
-            let why = "an earlier generation of workers still has connections";
-            let why = format!("{root} was replaced and is served later: {why}");
+            let why = format!("{root} was replaced and is served later: {BUSY}");
             return self.root_watch.unserved.is(Some(why));
         }
         drop(sites);
@@ -94,10 +108,10 @@ impl Master {
     }
 
     /// Begins a generation that serves the hosts that are there now. Looks no more before `due_ms`.
-    fn serve_hosts(&mut self, next: Result<Settings, String>, base: &Path, due_ms: u64) {
+    fn serve_hosts(&mut self, base: &Path, due_ms: u64) {
         self.root_watch.due_ms = due_ms;
         let base = base.display();
-        match next.and_then(|next| self.renew_hosts(next)) {
+        match self.renew_hosts() {
             Ok(()) => {
                 self.root_watch.hosts_unserved.is(None);
                 let number = self.generation.number;

@@ -93,6 +93,11 @@ impl Files {
         Files { names, source, hosts, watched, in_use, authority, said_of_end, begins_s }
     }
 
+    /// Whether they are there, as far as that can be seen. Blocks on the disk.
+    pub(super) fn are_there(&self) -> bool {
+        [&self.names.chain, &self.names.key].iter().all(|path| path.try_exists().unwrap_or(true))
+    }
+
     /// Takes what the files hold into use, unless what is in use is better; what the operator
     /// should know. Blocks on the disk.
     ///
@@ -366,6 +371,10 @@ fn near(certificate: &Certificate, now_s: u64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tls::{Seen, Tls};
+    use flyball_arch::settings::{Listen, Settings};
+    use flyball_sys::clock;
+    use std::net::SocketAddr;
     use std::os::unix::fs::PermissionsExt;
 
     const DAY_S: u64 = 86_400;
@@ -449,6 +458,36 @@ mod tests {
         // Where none holds, the one that ends last is in use.
         write(&made(now_s + 200 * DAY_S, now_s + 300 * DAY_S));
         assert!(files.look(at(now_s + 100 * DAY_S)).unwrap().is_ok());
+    }
+
+    #[test]
+    fn one_that_is_kept_is_followed_by_one_that_begins_later_where_nothing_is_watched() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pair.pem");
+        let now_s = clock::unix_ms() / 1_000;
+        let write = |from_s: u64, until_s: u64| {
+            std::fs::write(&path, made(from_s, until_s)).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+        };
+        let files =
+            CertificateFiles { chain: path.clone(), key: path.clone(), ..Default::default() };
+        let mut site = SiteSettings { hosts: vec!["a.test".into()], ..SiteSettings::default() };
+        site.tls.certificates = vec![files];
+        let listen = Listen { tls: true, ..SocketAddr::from(([127, 0, 0, 1], 0)).into() };
+        let settings = Settings { listen: vec![listen], sites: vec![site], ..Settings::default() };
+        write(0, now_s + 30 * DAY_S);
+        let first = Tls::open(&settings, &Default::default()).unwrap().unwrap();
+        write(now_s + 10 * DAY_S, now_s + 99 * DAY_S);
+        let mut after_reload = Tls::open(&settings, &first.kept()).unwrap().unwrap();
+        let mut news = |s: u64| {
+            let mut seen = Seen::default();
+            let at = Moment { ms: 0, s, gone_ms_max: u64::MAX };
+            after_reload.look_at_files(false, &settings, at, &mut seen);
+            seen.news
+        };
+        assert_eq!(news(now_s + 9 * DAY_S), [""; 0]);
+        assert!(news(now_s + 10 * DAY_S + 1)[0].contains("pair.pem is in use; it holds 88 days"));
+        assert_eq!(news(now_s + 11 * DAY_S), [""; 0]);
     }
 
     #[test]

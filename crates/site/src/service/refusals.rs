@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use flyball_http::{Method, Name, Request, Status};
 
+use super::transport::Passage;
 use super::{Answer, Body, Lookup, Service, page_body};
 use crate::access::Refused;
 use crate::pages;
@@ -59,16 +60,28 @@ impl Service {
         request: &Request<'_>,
         (status, wait_s): (Status, u64),
     ) -> Lookup<'_> {
-        self.answers_for(self.sites.site_of(request), None);
         self.fields.clear();
         self.fields.add_shown(Name::RetryAfter, wait_s);
-        self.refuse_with(request, status)
+        self.refuse_unseen(request, status)
     }
 
     /// The answer to a request whose body is longer than any may be.
     pub fn refuse_body(&mut self, request: &Request<'_>) -> Lookup<'_> {
-        self.answers_for(self.sites.site_of(request), None);
-        self.refuse(request, Status::CONTENT_TOO_LARGE)
+        self.fields.clear();
+        self.refuse_unseen(request, Status::CONTENT_TOO_LARGE)
+    }
+
+    /// The answer to a request of which nothing was asked yet, behind fields that are there
+    /// already: its site says nothing to one that came by a way which does not lead to it.
+    fn refuse_unseen(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
+        let Service { sites, .. } = self;
+        let site = sites.site_of(request);
+        let passage = site.map(|site| sites.transports.passage(site, request, &sites.hosts));
+        self.answers_for(site, None);
+        match passage {
+            Some(Passage::Free) => self.refuse_with(request, status),
+            _ => self.refuse_without_site(request, status),
+        }
     }
 
     /// The answer to a request that may not be answered.

@@ -10,10 +10,9 @@ use tempfile::TempDir;
 use crate::common::{
     Launch, Server, copy_program, end_successor, last_get, text, told, wait_for, within,
 };
-use flyball_testkit::{Identity, binary};
+use flyball_testkit::binary;
 
 const CLEAR: &str = "127.0.0.1:0";
-const SECURE: &str = "https://127.0.0.1:0";
 
 /// A server of the hosts that are directories of `hosts`.
 struct Hosting {
@@ -150,23 +149,4 @@ fn a_check_tells_what_is_not_served() {
         let (is_right, said) = checked(&path);
         assert!(!is_right && said.contains(why), "{root}: {said}");
     }
-}
-
-#[test]
-fn each_host_has_the_certificate_of_its_name() {
-    let files = tempfile::tempdir().expect("a temporary directory");
-    let Identity { chain, key, .. } = Identity::shared();
-    let file = files.path().join("a.test.pem");
-    fs::write(&file, format!("{chain}{key}")).expect("the file is written");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    fs::set_permissions(&file, mode).expect("and hidden");
-    let certificate = format!("certificate = \"{}/$host.pem\"\n", text(files.path()));
-    let hosting = Hosting::start("sped", &["a.test", "b.test"], (SECURE, &certificate));
-    let mut client = hosting.server.connect_secure();
-    let request = last_get("/who.txt").replace("localhost", "a.test");
-    assert_eq!(client.ask(request).text(), "a.test");
-    let config =
-        config(&hosting.directory, "sped", ("listen = [\"https://127.0.0.1:0\"]\n", &certificate));
-    let (is_right, said) = checked(&config);
-    assert!(is_right && said.contains("there is no file for \"b.test\""), "{said}");
 }

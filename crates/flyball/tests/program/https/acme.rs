@@ -140,6 +140,30 @@ fn a_certificate_comes_from_nothing_by_each_challenge_and_a_restart_orders_nothi
 }
 
 #[test]
+fn each_host_of_a_directory_gets_its_own_and_one_that_comes_later_too() {
+    let Some(setting) = Setting::new() else { return };
+    let hosts = setting.own.path("hosts");
+    let add = |host: &str| fs::create_dir_all(hosts.join(host)).expect("a directory can be made");
+    // The agent asks for no name of this machine.
+    ["a.test", "b.test", "localhost"].into_iter().for_each(add);
+    let config = setting.config("\"c.test\"", "\"tls-alpn-01\"", user());
+    let root = format!("root = \"{}/$host\"\n", hosts.display());
+    let config = config.replace("certificate = \"acme\"\n", "")
+        + &format!("[cache]\nrevalidate = \"100ms\"\n[[site]]\n{root}");
+    let server = setting.start(&config);
+    assert!(server.errors().contains("vouches for \"localhost\" of"), "{}", server.errors());
+    ["a.test", "b.test", "c.test"].map(|host| setting.wait_for_certificate(&server, host));
+    assert_eq!(setting.pebble.issued(), 3);
+    add("d.test");
+    setting.wait_for_certificate(&server, "d.test");
+    for host in ["a.test", "b.test", "c.test"] {
+        assert!(setting.shown(&server, host).contains("Pebble Intermediate"), "{host}");
+    }
+    assert_eq!(setting.pebble.issued(), 4, "{}", server.errors());
+    server.assert_sound();
+}
+
+#[test]
 fn the_agent_has_few_rights_comes_back_when_it_is_killed_and_is_alone() {
     let Some(setting) = Setting::new() else { return };
     let config = setting.config("\"a.test\"", "\"tls-alpn-01\"", user());

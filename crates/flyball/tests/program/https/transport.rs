@@ -1,5 +1,6 @@
 //! The way that a request comes by: in the clear, or over TLS by the policy of a site.
 
+use std::io::Write;
 use std::time::Duration;
 
 use flyball_testkit::wait::until;
@@ -85,6 +86,34 @@ fn a_site_whose_clients_show_certificates_is_reached_by_its_own_name_alone() {
         assert!(answer.starts_with("HTTP/1.1 421 "), "{path}: {answer}");
         assert!(answer.contains("This name is served by https alone."), "{path}: {answer}");
     }
+    server.assert_sound();
+}
+
+#[test]
+fn a_site_says_nothing_of_its_own_to_who_may_not_ask_it_whatever_is_wrong() {
+    let authority = Authority::new();
+    authority.issue("a.pem", &["a.test"]);
+    authority.issue("b.pem", &["b.test"]);
+    let (ca, own) = (authority.path("ca.pem"), authority.path("root/own.html"));
+    let strict = format!(
+        "error-page = {{ 413 = {own:?}, 429 = {own:?} }}\ntls.client-ca = {ca:?}\n\
+         [[site.header]]\npath = \"/\"\nset = {{ X-Own = \"1\" }}\n\
+         [[site.limit]]\npath = \"/rare\"\nrequests-per-address = 1\n"
+    );
+    authority.write("root/own.html", "our own words", 0o644);
+    let sites =
+        authority.site("\"a.test\"", "a.pem", "") + &authority.site("\"b.test\"", "b.pem", &strict);
+    let server = authority.start(&format!("[limit]\nbody = 10\n{sites}"));
+    let rare = "GET /rare HTTP/1.1\r\nHost: b.test\r\n\r\n";
+    let long = "POST / HTTP/1.1\r\nHost: b.test\r\nContent-Length: 11\r\n\r\n";
+    let client = authority.begin_openssl(&server, "a.test", &[]);
+    let requests = [rare, rare, long].concat();
+    client.stdin.as_ref().unwrap().write_all(requests.as_bytes()).unwrap();
+    let told = String::from_utf8(client.wait_with_output().unwrap().stdout).unwrap();
+    for line in ["421 Misdirected", "429 Too Many", "413 Content"] {
+        assert!(told.contains(&format!("HTTP/1.1 {line}")), "{line}:\n{told}");
+    }
+    assert!(!told.contains("our own words") && !told.contains("X-Own"), "{told}");
     server.assert_sound();
 }
 

@@ -77,6 +77,25 @@ fn a_process_of_a_group_that_dies_holds_nothing() {
     drop((open, again));
 }
 
+/// Sockets of a ring's own table cannot tell whose they are: a limit of a path needs others.
+#[test]
+fn a_ring_tells_clients_apart_of_whom_each_may_ask_so_often_for_a_path() {
+    let site = site();
+    let root = crate::common::text(site.path());
+    let limit = "[[site.limit]]\npath = \"/\"\nrequests-per-address = 1\n";
+    let config = format!("arch = \"uring\"\nworkers = 1\n[[site]]\nroot = {root:?}\n{limit}");
+    let server = match flyball_testkit::Launch::config(config).start() {
+        Err(refused) if refused.is_unavailable() => return,
+        started => started.expect("it starts"),
+    };
+    for last in 2..5 {
+        let mut client = Client::connect_from([127, 0, 0, last].into(), server.address());
+        client.send(get("/small.txt").repeat(2));
+        let statuses = [0; 2].map(|_| client.response().status());
+        assert_eq!(statuses, [200, 429], "{last}");
+    }
+}
+
 #[test]
 fn requests_that_come_too_fast_are_counted() {
     let site = site();

@@ -164,6 +164,16 @@ fn check(state: &Path, config: &Path, lines: &str) -> (bool, String) {
     (status.success(), String::from_utf8([stdout, stderr].concat()).expect("text"))
 }
 
+/// The statuses by which `flyball check` ends for these configurations.
+fn statuses(config: &Path, texts: &[&str]) -> Vec<i32> {
+    let status = |text: &&str| {
+        fs::write(config, text).unwrap();
+        let ended = Command::new(binary()).args(["check", "--config"]).arg(config).output();
+        ended.expect("it runs").status.code().expect("it ends by itself")
+    };
+    texts.iter().map(status).collect()
+}
+
 #[test]
 fn a_check_writes_nothing_and_says_where_what_is_wrong_is_written() {
     let directory = tempfile::tempdir().unwrap();
@@ -177,6 +187,7 @@ fn a_check_writes_nothing_and_says_where_what_is_wrong_is_written() {
     assert!(is_right && told.contains("certificate localhost: still to come (internal)"), "{told}");
     assert!(!state.exists(), "nothing is made");
     let ca = format!("{head}{internal}tls.client-ca = \"/nope\"\n");
+    assert_eq!(statuses(&config, &[internal, "x = 1", &ca]), [0, 2, 2]);
     let (is_right, told) = check(&state, &config, &ca);
     let place = format!("{}:6: site.tls.client-ca: /nope cannot be read", config.display());
     assert!(!is_right && told.contains(&place), "{told}");

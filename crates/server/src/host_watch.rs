@@ -1,0 +1,104 @@
+//! Directories of hosts as they were when the sites of them were opened, and whether they are
+//! others now.
+
+use std::path::PathBuf;
+
+use flyball_site::{HostRoots, SiteSettings, Spread};
+use flyball_sys::{clock, subdirectories};
+
+/// A directory that was changed less than so many seconds ago is looked at again: it may change
+/// once more at the same time.
+const YOUNG_S: i64 = 2;
+
+/// What was there of each site that stands for many: two may share a directory, and differ in which
+/// hosts they are for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HostWatch(Vec<Seen>);
+
+#[derive(Clone, Debug)]
+struct Seen {
+    roots: HostRoots,
+    /// What the directory above the hosts is, and when it was changed; nothing where it may change
+    /// again at that time, or cannot be found.
+    stamp: Option<(u64, i64, i64)>,
+    /// The hosts, each with its inode.
+    hosts: Vec<(String, u64)>,
+}
+
+impl HostWatch {
+    /// What is there now for these sites. To be called before their directories are opened, so that
+    /// what changes meanwhile is seen later. Blocks on the disk.
+    pub(crate) fn of(sites: &[SiteSettings]) -> HostWatch {
+        let roots = sites.iter().filter_map(|site| match &site.spread {
+            Spread::Each(roots) => Some(roots),
+            Spread::One | Spread::Of(_) => None,
+        });
+        let seen = roots.map(|roots| {
+            let stamp = Seen::stamp(roots);
+            let hosts = roots.list().unwrap_or_default().hosts;
+            Seen { roots: roots.clone(), stamp, hosts }
+        });
+        HostWatch(seen.collect())
+    }
+
+    /// A directory whose hosts are others than they were, or other directories of the same names.
+    /// One that cannot be read is as it was. Blocks on the disk.
+    pub(crate) fn look(&mut self) -> Option<PathBuf> {
+        self.0.iter_mut().find_map(|seen| seen.has_changed().then(|| seen.roots.base.clone()))
+    }
+}
+
+impl Seen {
+    fn stamp(roots: &HostRoots) -> Option<(u64, i64, i64)> {
+        let now_s = i64::try_from(clock::unix_ms() / 1_000).unwrap_or(i64::MAX);
+        let is_old = |stamp: &(u64, i64, i64)| now_s.saturating_sub(stamp.1) >= YOUNG_S;
+        subdirectories::stamp(&roots.base).ok().filter(is_old)
+    }
+
+    fn has_changed(&mut self) -> bool {
+        let stamp = Seen::stamp(&self.roots);
+        if stamp.is_some() && stamp == self.stamp {
+            return false;
+        }
+        let Ok(listed) = self.roots.list() else { return false };
+        let has_changed = listed.hosts != self.hosts;
+        if !has_changed {
+            self.stamp = stamp;
+        }
+        has_changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    fn site(base: &Path, hosts: &[&str]) -> SiteSettings {
+        let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+        let roots = HostRoots::of(&base.join("$host"), &hosts).unwrap().unwrap();
+        SiteSettings { spread: Spread::Each(roots), ..SiteSettings::default() }
+    }
+
+    #[test]
+    fn two_sites_of_one_directory_are_watched_each_for_its_hosts() {
+        let base = tempfile::tempdir().unwrap();
+        let sites = [site(base.path(), &["*.a.test"]), site(base.path(), &["*.b.test"])];
+        let mut watch = HostWatch::of(&sites);
+        assert_eq!(watch.look(), None);
+        for host in ["x.a.test", "x.b.test"] {
+            fs::create_dir(base.path().join(host)).unwrap();
+            // It is told until another watch takes the place of this one.
+            assert!(watch.look().is_some() && watch.look().is_some(), "{host}");
+            watch = HostWatch::of(&sites);
+            assert_eq!(watch.look(), None, "{host}");
+        }
+        fs::create_dir(base.path().join("x.c.test")).unwrap();
+        assert_eq!(watch.look(), None, "it is for neither");
+        fs::create_dir(base.path().join("next")).unwrap();
+        fs::remove_dir(base.path().join("x.b.test")).unwrap();
+        fs::rename(base.path().join("next"), base.path().join("x.b.test")).unwrap();
+        assert_eq!(watch.look().as_deref(), Some(base.path()), "another of the same name");
+    }
+}
