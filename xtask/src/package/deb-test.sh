@@ -54,6 +54,19 @@ started $other /tmp/other
 reload=$(sed -n 's/^ExecReload=//p' /usr/lib/systemd/system/flyball.service)
 RUNTIME_DIRECTORY=$directory $reload
 curl --fail --silent http://127.0.0.1:8080/ | grep -q 'Flyball is installed'
+
+# And by TLS, with a certificate of this machine's own authority.
+config=/etc/flyball/flyball.toml
+cp $config /tmp/kept
+sed -i -e 's|^listen = .*|listen = ["127.0.0.1:8080", "https://127.0.0.1:8443"]|' \
+    -e 's|^\[\[site\]\]|tls.redirect-http = false\n&\nhosts = ["localhost", "127.0.0.1"]|' $config
+$(sed -n 's/^ExecReload=//p' /usr/lib/systemd/system/flyball.service)
+authority=/var/lib/flyball/internal
+curl --fail --silent --cacert $authority/root.pem https://localhost:8443/ |
+    grep -q 'Flyball is installed'
+curl --fail --silent http://127.0.0.1:8080/ | grep -q 'Flyball is installed'
+test "$(stat -c %U:%a $authority/authority.pem)" = root:600
+cp /tmp/kept $config
 kill $server
 wait $server
 rm -r "$directory"
@@ -76,3 +89,4 @@ grep -qx 'disable flyball.service' /tmp/systemctl
 test ! -e /usr/bin/flyball
 test ! -e /etc/flyball
 test ! -e /var/log/flyball
+test ! -e /var/lib/flyball

@@ -22,6 +22,14 @@ serves() {
     curl --fail --silent http://127.0.0.1:8080/ | grep -q 'Flyball is installed'
 }
 
+# By TLS too, with a certificate of this machine's own authority.
+serves_by_tls() {
+    serves
+    root=/var/lib/flyball/internal/root.pem
+    curl --fail --silent --cacert $root https://localhost:8443/ | grep -q 'Flyball is installed'
+    test "$(stat -c %U:%a /var/lib/flyball/internal/authority.pem)" = root:600
+}
+
 # Another program takes over, and systemd knows it as it knew the first.
 upgrade() {
     before=$(state MainPID)
@@ -58,6 +66,21 @@ for process in $(cat /sys/fs/cgroup/system.slice/flyball.service/cgroup.procs); 
         grep -q '^CapBnd:[[:space:]]*0*$' "/proc/$process/status"
     fi
 done
+
+# TLS asks for no more than the unit leaves, at a start, a reload and an upgrade.
+cp $config /srv/clear
+sed -i -e 's|^listen = .*|listen = ["127.0.0.1:8080", "https://127.0.0.1:8443"]|' \
+    -e 's|^\[\[site\]\]|tls.redirect-http = false\n&\nhosts = ["localhost", "127.0.0.1"]|' $config
+systemctl restart flyball
+serves_by_tls
+systemctl reload flyball
+serves_by_tls
+upgrade
+serves_by_tls
+cp /srv/clear $config
+systemctl restart flyball
+# So many starts in so few seconds are more than systemd lets a service have.
+systemctl reset-failed flyball
 
 # Reloads: one that goes well, and one that changes nothing.
 systemctl reload flyball

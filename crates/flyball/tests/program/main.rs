@@ -127,7 +127,7 @@ mod supervision {
     mod master;
     mod reload;
     mod responders;
-    mod systemd;
+    pub(crate) mod systemd;
     mod titles;
     mod unix_sockets;
     mod upgrade;

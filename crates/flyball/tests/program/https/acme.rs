@@ -4,14 +4,15 @@ use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use flyball_testkit::pebble::{self, Ways};
 use flyball_testkit::wait::{DEADLINE, until};
 use flyball_testkit::{Launch, Server, binary, free_address};
 
 use crate::common::https::Authority;
-use crate::common::{is_agent, signal};
+use crate::common::{self, is_agent, signal};
+use crate::supervision::systemd::by_the_unit;
 
 /// Starts where another process takes a port that was free.
 const STARTS: usize = 5;
@@ -67,14 +68,22 @@ impl Setting {
     }
 
     /// What a client is shown that asks for this name.
-    fn shown(&self, server: &Server, name: &str) -> String {
-        self.own.openssl(server, name, &[])
+    fn shown(&self, name: &str) -> String {
+        let mut client = Command::new("openssl");
+        client.args(["s_client", "-servername", name, "-connect", &self.tls.to_string()]);
+        let output = client.stdin(Stdio::null()).output().expect("openssl is there");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Whether that is a certificate of Pebble's.
+    fn has_certificate(&self, name: &str) -> bool {
+        self.shown(name).contains("Pebble Intermediate")
     }
 
     /// Waits until clients are shown a certificate of Pebble's for this name.
     #[track_caller]
     fn wait_for_certificate(&self, server: &Server, name: &str) {
-        let is_there = || self.shown(server, name).contains("Pebble Intermediate").then_some(());
+        let is_there = || self.has_certificate(name).then_some(());
         let came = until(DEADLINE, is_there);
         assert!(came.is_some(), "{}\n{}", server.status(), server.errors());
     }
@@ -120,7 +129,7 @@ fn a_certificate_comes_from_nothing_by_each_challenge_and_a_restart_orders_nothi
         let config = setting.config("\"a.test\"", &format!("{challenge:?}"), &lines);
         let server = setting.start(&config);
         assert!(server.errors().contains("no certificate for a.test yet"), "{}", server.errors());
-        let other = setting.shown(&server, "file.test");
+        let other = setting.shown("file.test");
         assert!(setting.own.is_in("file.pem", &other), "{other}");
         setting.wait_for_certificate(&server, "a.test");
         let told = known(&server);
@@ -132,7 +141,7 @@ fn a_certificate_comes_from_nothing_by_each_challenge_and_a_restart_orders_nothi
         server.terminate();
         drop(server);
         let server = setting.start(&config);
-        let shown = setting.shown(&server, "a.test");
+        let shown = setting.shown("a.test");
         assert!(shown.contains("Pebble Intermediate"), "at once:\n{shown}");
         known(&server);
         assert_eq!(setting.pebble.issued(), 1, "{challenge}:\n{}", server.errors());
@@ -203,12 +212,40 @@ fn the_agent_has_few_rights_comes_back_when_it_is_killed_and_is_alone() {
     setting.wait_for_certificate(&server, "b.test");
     let has_both = || setting.pebble.issued() == 2;
     assert!(until(DEADLINE, || has_both().then_some(())).is_some(), "{}", server.errors());
-    assert!(setting.shown(&server, "a.test").contains("Pebble Intermediate"));
+    assert!(setting.has_certificate("a.test"));
     // Nothing is left of it with the server.
     let last = the_agent(&server);
     server.terminate();
     drop(server);
     assert!(until(DEADLINE, || (!is_agent(last)).then_some(())).is_some());
+}
+
+#[test]
+fn the_rights_that_the_unit_leaves_are_enough_for_the_agent_and_its_storage() {
+    let Some(prefix) = by_the_unit() else { return };
+    let Some(setting) = Setting::new() else { return };
+    let lines = format!("sandbox = \"required\"\nworkers = 1\n{}", user());
+    let config = setting.config("\"a.test\"", "\"tls-alpn-01\", \"http-01\"", &lines);
+    setting.own.write("flyball.toml", &config, 0o600);
+    let start = || {
+        let launch = common::Launch::bare(&prefix).arg("--config");
+        let listen = [setting.clear.to_string(), format!("https://{}", setting.tls)];
+        let launch = launch.arg(setting.own.path("flyball.toml"));
+        launch.args(&["--listen", &listen[0], "--listen", &listen[1]]).start()
+    };
+    let file = setting.storage().join("certificates/a.test.pem");
+    // The second is given its storage again, and orders nothing.
+    for _ in 0..2 {
+        let server = start();
+        let is_served = || setting.has_certificate("a.test").then_some(());
+        assert!(until(DEADLINE, is_served).is_some(), "{}", server.errors.so_far());
+        assert_eq!(setting.pebble.issued(), 1, "{}", server.errors.so_far());
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+        signal(server.master(), "HUP");
+        let loaded = |said: &str| said.contains("the configuration is loaded");
+        server.errors.wait_for("the reload", loaded);
+        assert!(setting.has_certificate("a.test"), "{}", server.errors.so_far());
+    }
 }
 
 #[test]
@@ -259,7 +296,7 @@ fn an_operator_sees_certificates_and_has_them_renewed_and_revoked() {
     let admin = format!("unix:{}", setting.own.path("admin").display());
     let config = setting.config("\"a.test\"", "\"http-01\"", "");
     let server = setting.start(&config.replace("127.0.0.1:0", &admin));
-    let shows = || setting.shown(&server, "a.test").contains("Pebble Intermediate").then_some(());
+    let shows = || setting.has_certificate("a.test").then_some(());
     assert!(until(DEADLINE, shows).is_some(), "{}", server.errors());
     let cert =
         |arguments: &[&str]| Command::new(binary()).arg("cert").args(arguments).output().unwrap();

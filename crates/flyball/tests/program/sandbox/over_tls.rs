@@ -1,4 +1,4 @@
-//! Processes of a server that speaks TLS: they may do no more than others, and nobody but the
+//! Processes of a server that speaks TLS: they may do no more than others, and only the
 //! superuser sees the memory that holds private keys.
 
 use std::fs;

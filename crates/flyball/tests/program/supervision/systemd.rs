@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::{
-    Launch, Site, copy_program, has, last_get, proc_status, signal, text, wait_for, within,
+    Launch, Site, copy_program, has, last_get, proc_status, secure_config, signal, text, wait_for,
+    within,
 };
 use flyball_sys::process::is_root;
 use flyball_testkit::{Client, Identity, skip, wait};
@@ -190,35 +191,69 @@ fn line_of_unit(name: &str) -> String {
     line.expect("it is set").to_owned()
 }
 
-#[test]
-fn the_rights_that_the_unit_leaves_are_enough() {
+/// Words that start a program as the unit does: with the rights that it leaves. `None`, said aloud,
+/// where nothing can be taken away.
+pub(crate) fn by_the_unit() -> Option<Vec<String>> {
     if !is_root() {
-        return skip("only the superuser has rights to be left");
+        skip("only the superuser has rights to be left");
+        return None;
     }
     if !has("setpriv") {
-        return;
+        return None;
     }
     let capabilities = line_of_unit("CapabilityBoundingSet").to_lowercase();
     let mut set = "-all".to_owned();
     for name in capabilities.split_ascii_whitespace() {
         set += &format!(",+{}", name.strip_prefix("cap_").expect("a capability"));
     }
+    assert_eq!(line_of_unit("NoNewPrivileges"), "yes");
+    let masked = format!("umask {}; exec \"$0\" \"$@\"", line_of_unit("UMask"));
+    let words = ["setpriv", "--bounding-set", &set, "--no-new-privs", "sh", "-c", &masked];
+    Some(words.map(str::to_owned).to_vec())
+}
+
+#[test]
+fn the_rights_that_the_unit_leaves_are_enough() {
+    let Some(prefix) = by_the_unit() else { return };
     let site = Site::with(&[("small.txt", b"small")]);
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let config = within(&directory, "flyball.toml");
-    let lines = format!("[[site]]\nroot = {:?}\n", text(site.path()));
+    let (state, config) = (within(&directory, "state"), within(&directory, "flyball.toml"));
+    std::fs::create_dir(&state).expect("a directory can be made");
+    let of_file = std::fs::read_to_string(secure_config(&directory, &site)).expect("it is written");
+    let root = text(site.path());
+    let lines = format!(
+        "tls.redirect-http = false\n{of_file}\n[[site]]\nhosts = [\"localhost\"]\n\
+         root = {root:?}\ncertificate = \"internal\"\n"
+    );
     std::fs::write(&config, lines).expect("the file is written");
     for arch in ["n-copy", "uring", "watpipe"] {
-        let launch = Launch::bare(&["setpriv", "--bounding-set", &set, "--no-new-privs"]);
+        let launch = Launch::bare(&prefix).env("STATE_DIRECTORY", &state);
         let launch = launch.args(&["--config", text(&config), "--listen", "127.0.0.1:0"]);
-        let launch = launch.args(&["--arch", arch, "--workers", "1"]).set("sandbox=required");
-        let server = launch.start();
+        let launch = launch.args(&["--listen", "https://127.0.0.1:0", "--arch", arch]);
+        let server = launch.args(&["--workers", "1"]).set("sandbox=required").start();
         for _ in 0..2 {
-            assert_eq!(server.connect().ask(last_get("/small.txt")).body, b"small", "{arch}");
+            for mut client in [server.connect(), server.connect_secure()] {
+                assert_eq!(client.ask(last_get("/small.txt")).body, b"small", "{arch}");
+            }
+            let own = server.secure.expect("it speaks TLS");
+            assert_eq!(by_own_authority(&state.join("internal/root.pem"), own), "small", "{arch}");
             let worker = server.worker();
             assert_eq!(proc_status(worker, "CapBnd").as_deref(), Some("0000000000000000"));
             signal(server.master(), "HUP");
             wait_for("another worker", || (server.worker() != worker).then_some(()));
         }
     }
+    let key = std::fs::metadata(state.join("internal/authority.pem")).expect("it is there");
+    assert_eq!(key.permissions().mode() & 0o777, 0o600);
+}
+
+/// What curl gets from a site whose certificate is of this authority.
+fn by_own_authority(root: &Path, port: u16) -> String {
+    let output = Command::new("curl")
+        .args(["-sS", "--max-time", "60", "--cacert", text(root)])
+        .arg(format!("https://localhost:{port}/small.txt"))
+        .output()
+        .expect("curl is there");
+    let said = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&said).into_owned()
 }
