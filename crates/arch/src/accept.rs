@@ -9,7 +9,7 @@ use flyball_conn::Peer;
 use flyball_observe::counters::{Counter, Tally};
 use flyball_sys::owned::{Opening, Owned};
 
-use crate::kernel::net;
+use crate::kernel::{clock, net};
 use crate::listener::Listener;
 use crate::live::Live;
 use crate::settings::AcceptLimit;
@@ -19,7 +19,26 @@ use crate::settings::AcceptLimit;
 pub struct AcceptPolicy {
     limit: Limit,
     credit: f64,
+    bounds: PhaseBounds,
 }
+
+/// What the governor allows the phase that begins next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PhaseBounds {
+    /// How many are accepted where the limit is left to it.
+    pub(crate) pulled: u32,
+    /// When it ends, in monotonic nanoseconds; `None` for no such bound.
+    pub(crate) until_ns: Option<u64>,
+}
+
+impl PhaseBounds {
+    /// Those of a phase without a governor.
+    const FREE: PhaseBounds = PhaseBounds { pulled: u32::MAX, until_ns: None };
+}
+
+/// After how many accepted connections the clock is read, where a phase is bounded in time: they
+/// take about a tenth of a millisecond.
+const CLOCK_EACH: u64 = 16;
 
 /// Where the accept-limit comes from.
 #[derive(Debug)]
@@ -33,7 +52,7 @@ enum Limit {
 pub enum Ended {
     /// The queue is empty.
     Drained,
-    /// The accept-limit was reached.
+    /// The accept-limit was reached, or the phase's time is over.
     Limit,
     /// The worker has as many connections as it may.
     Full,
@@ -70,20 +89,29 @@ impl Ended {
 impl AcceptPolicy {
     /// A policy with this limit for ever.
     pub fn new(limit: AcceptLimit) -> AcceptPolicy {
-        AcceptPolicy { limit: Limit::Fixed(limit), credit: 0.0 }
+        AcceptPolicy::by(Limit::Fixed(limit))
     }
 
     /// A policy with the limit that holds for the whole server when a phase begins: it can be
     /// changed while the server runs (S0, section 4.3).
     pub(crate) fn shared(live: &Arc<Live>) -> AcceptPolicy {
-        AcceptPolicy { limit: Limit::Shared(Arc::clone(live)), credit: 0.0 }
+        AcceptPolicy::by(Limit::Shared(Arc::clone(live)))
+    }
+
+    fn by(limit: Limit) -> AcceptPolicy {
+        AcceptPolicy { limit, credit: 0.0, bounds: PhaseBounds::FREE }
+    }
+
+    /// The next phase keeps to these bounds.
+    pub(crate) fn bound(&mut self, bounds: PhaseBounds) {
+        self.bounds = bounds;
     }
 
     /// The same limit, but no less than one connection in each phase, for ever.
     pub fn at_least_one(&self) -> AcceptPolicy {
         AcceptPolicy::new(match self.limit() {
             AcceptLimit::At(limit) => AcceptLimit::At(limit.max(1.0)),
-            AcceptLimit::Infinite => AcceptLimit::Infinite,
+            limit => limit,
         })
     }
 
@@ -99,6 +127,7 @@ impl AcceptPolicy {
     fn begin(&mut self) -> u64 {
         match self.limit() {
             AcceptLimit::Infinite => u64::MAX,
+            AcceptLimit::Auto => u64::from(self.bounds.pulled),
             AcceptLimit::At(limit) => {
                 self.credit = (self.credit + limit).min(limit + 1.0);
                 let whole = self.credit.floor();
@@ -106,6 +135,11 @@ impl AcceptPolicy {
                 whole as u64
             }
         }
+    }
+
+    /// Whether the phase has lasted as long as it may.
+    fn is_over(&self) -> bool {
+        self.bounds.until_ns.is_some_and(|until_ns| clock::monotonic_ns() >= until_ns)
     }
 
     /// Accepts from a non-blocking socket into `take`, at most as many as the limit and `room`
@@ -137,6 +171,10 @@ impl AcceptPolicy {
         let ended = loop {
             if accepted >= allowed {
                 tally.add(Counter::AcceptLimitReached, 1);
+                break Ended::Limit;
+            }
+            if accepted > 0 && accepted % CLOCK_EACH == 0 && self.is_over() {
+                tally.add(Counter::AcceptTimeOver, 1);
                 break Ended::Limit;
             }
             has_place = has_place || room.enter();
@@ -228,6 +266,39 @@ mod tests {
         let taken: Vec<_> =
             accepted(AcceptLimit::At(1.5), 9, 4, 99).into_iter().map(|(n, _)| n).collect();
         assert_eq!(taken, [1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn a_phase_whose_time_is_over_leaves_the_others_for_the_next() {
+        let listener = Listener::from(net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap());
+        net::listen(&listener, 128, &ListenOptions::default()).unwrap();
+        let address = net::local_address(&listener).unwrap();
+        let _clients: Vec<_> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let (mut policy, mut tally) = (AcceptPolicy::new(AcceptLimit::Infinite), Tally::default());
+        policy.bound(PhaseBounds { pulled: 1, until_ns: Some(0) });
+        let mut phase = || {
+            let mut taken = 0;
+            let ended = policy.phase(&listener, 99, &mut tally, |_, _| taken += 1);
+            (taken, ended)
+        };
+        let phases = [phase(), phase(), phase()];
+        assert_eq!(phases, [(16, Ended::Limit), (16, Ended::Limit), (8, Ended::Drained)]);
+    }
+
+    #[test]
+    fn a_limit_that_is_left_to_the_governor_is_what_a_turn_can_work_on() {
+        let listener = Listener::from(net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap());
+        net::listen(&listener, 128, &ListenOptions::default()).unwrap();
+        let address = net::local_address(&listener).unwrap();
+        let _clients: Vec<_> = (0..9).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let (mut policy, mut tally) = (AcceptPolicy::new(AcceptLimit::Auto), Tally::default());
+        let mut taken = |pulled| {
+            policy.bound(PhaseBounds { pulled, until_ns: None });
+            let mut taken = 0;
+            policy.phase(&listener, 99, &mut tally, |_, _| taken += 1);
+            taken
+        };
+        assert_eq!([taken(3), taken(0), taken(1), taken(9)], [3, 0, 1, 5]);
     }
 
     #[test]

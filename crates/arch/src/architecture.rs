@@ -4,6 +4,7 @@
 use std::fmt;
 use std::io;
 
+use flyball_governor::Mode;
 use flyball_sys::sandbox::Calls;
 
 use crate::settings::{AcceptLimit, Settings};
@@ -68,11 +69,20 @@ pub trait Architecture: Sync + fmt::Debug {
         &[]
     }
 
-    /// The accept-limit that a server begins with: what was written, or the default.
+    /// The accept-limit that a server begins with: what was written, or the default. It is only
+    /// left to a governor that there is.
     fn accept_limit(&self, settings: &Settings) -> AcceptLimit {
         let own = self.defaults().iter().find(|(key, _)| *key == "accept.limit");
-        let own = own.filter(|(key, _)| !settings.given.contains_key(key));
-        own.and_then(|(_, value)| AcceptLimit::parse(value)).unwrap_or(settings.accept_limit)
+        let own = own.and_then(|(_, value)| AcceptLimit::parse(value));
+        let default = own.unwrap_or(Settings::default().accept_limit);
+        let is_governed = settings.governor.mode == Mode::On && self.honours("governor.mode");
+        match settings.accept_limit {
+            AcceptLimit::Auto if !is_governed => default,
+            _ if !settings.given.contains_key("accept.limit") => {
+                own.unwrap_or(settings.accept_limit)
+            }
+            written => written,
+        }
     }
 
     /// What the machine says of a setting of its own, explained whichever architecture runs.
@@ -152,6 +162,14 @@ pub trait Architecture: Sync + fmt::Debug {
     /// Whether `pin` binds the whole worker to one CPU; else the architecture binds its threads.
     fn pins_workers(&self) -> bool {
         true
+    }
+
+    /// Whether its workers change the length of their accept queues when they are overloaded: not
+    /// of those that others read too.
+    fn bounds_its_queues(&self, settings: &Settings) -> bool {
+        settings.governor.mode == Mode::On
+            && self.honours("governor.queue")
+            && (!self.sockets_are_shared() || self.workers(settings) == 1)
     }
 
     /// Whether all workers read all listening sockets.

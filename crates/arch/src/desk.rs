@@ -20,6 +20,7 @@ use flyball_sys::residency::Residency;
 use crate::chunks::{ChunkCounts, Chunks};
 use crate::end::End;
 use crate::experiment::Trial;
+use crate::governed::Governed;
 use crate::kernel::clock;
 use crate::limits::SENDFILE_BYTES_MAX;
 use crate::links::Upstreams;
@@ -66,7 +67,7 @@ const COUNTED: [(Counter, Count); 20] = [
 #[derive(Debug)]
 pub struct Desk {
     /// What connections need of it.
-    context: Context,
+    pub(crate) context: Context,
     /// The settings.
     pub settings: Arc<Settings>,
     /// How large bodies leave.
@@ -85,6 +86,8 @@ pub struct Desk {
     pub(crate) asked_ms: u64,
     /// When `drain` is over, once it has begun.
     pub(crate) end: Option<End>,
+    /// The governor of its loop.
+    pub(crate) governed: Option<Box<Governed>>,
 }
 
 /// How large bodies leave, and what calls to sockets do.
@@ -203,6 +206,7 @@ impl Desk {
             change: 0,
             asked_ms: 0,
             end: None,
+            governed: None,
         }
     }
 

@@ -22,6 +22,7 @@ mod drive;
 pub mod end;
 mod event_sources;
 mod experiment;
+mod governed;
 mod helpers;
 mod kernel;
 mod limits;
@@ -49,6 +50,7 @@ mod user_threads;
 pub mod worker;
 
 pub use architecture::{Architecture, Auto, Cut, Sockets};
+pub use flyball_governor::Mode as GovernorMode;
 pub use flyball_observe::ascii_json;
 pub use flyball_observe::log::{FormatError, LogFormat};
 pub use flyball_sys::sandbox::Violation;
@@ -57,9 +59,9 @@ pub use registry::{ALL, find};
 pub use renewals::Renewals;
 pub use settings::{
     ACCESS_LOGS_MAX, AcceptLimit, AccessLog, AcmeSettings, AdminPlace, Advice, ClientAddress,
-    ClientSettings, CloseAfter, CompletionOrder, Events, Experiment, HelperKind, Listen, LogLevel,
-    LogSettings, LoopHabits, ResidencyTest, RingSettings, RunningSettings, SandboxMode,
-    SandboxSettings, SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder, TicketKeys,
-    TlsSettings, WorkOrder,
+    ClientSettings, CloseAfter, CompletionOrder, Events, Experiment, GovernorSettings, HelperKind,
+    Listen, LogLevel, LogSettings, LoopHabits, ResidencyTest, RingSettings, RunningSettings,
+    SandboxMode, SandboxSettings, SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder,
+    TicketKeys, TlsSettings, WorkOrder,
 };
 pub use worker::{Order, Report, Worker};

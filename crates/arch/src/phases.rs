@@ -21,6 +21,7 @@ use crate::accept::AcceptPolicy;
 use crate::desk::Desk;
 use crate::drive::Turn;
 use crate::event_sources::{self, Source, unwatch_listeners, watch_listeners};
+use crate::governed::Governed;
 use crate::kernel::{clock, net, readiness};
 use crate::limits::{ACCEPT_PAUSE_MS, WAIT_MS_MAX, waiting_sendfile_bytes};
 use crate::links::Links;
@@ -38,6 +39,12 @@ use order::Arranger;
 pub const SETTINGS: &[&str] = &[
     "events",
     "accept.limit",
+    "governor.mode",
+    "governor.target",
+    "governor.queue",
+    "governor.give-up",
+    "turn.accept-time",
+    "turn.work-time",
     "accept.eager-read",
     "experiment.accept-extra",
     "experiment.accept-on-close",
@@ -127,6 +134,7 @@ impl Phases {
             desk.sender.sendfile_bytes_max = waiting_sendfile_bytes(&worker.settings);
         }
         let mechanism = event_sources::open(&worker, disk.completions())?;
+        desk.governed = Governed::of(&worker, clock::monotonic_ns());
         let mut phases = Phases {
             timers: Timers::new(desk.now.ms()),
             accepting: Accepting::new(&worker),
@@ -202,29 +210,50 @@ impl Phases {
     /// Then the turn of the loop is over.
     pub fn work(&mut self) {
         let start_ns = self.desk.turn_ns();
-        let mut accept_ns = 0;
         let mut work = std::mem::take(&mut self.work);
         self.arranger.arrange(&mut work, &mut self.slots);
         if !work.is_empty() {
             self.desk.tally.add(Counter::WorkPhases, 1);
-            self.desk.tally.add(Counter::WorkedOn, work.len() as u64);
         }
-        let extra = self.worker.settings.habits().accept_extra;
-        for (turns, &token) in (1..).zip(&work) {
-            self.turn(token);
-            if extra > 0 && turns % extra == 0 {
-                accept_ns += self.accept_unasked(clock::monotonic_ns());
-            }
-        }
+        let (worked_on, accept_ns) = self.work_on(&work, start_ns);
+        self.desk.tally.add(Counter::WorkedOn, worked_on as u64);
+        self.desk.worked_on(worked_on);
         self.expire();
-        // Those that were accepted meanwhile have their turn in the next phase, which bounds this.
-        self.carried.append(&mut self.work);
-        let any = !work.is_empty();
-        work.clear();
+        // In the next phase those come first who had no turn in this one; and last those that were
+        // accepted meanwhile, which bounds this one.
+        work.drain(..worked_on);
+        work.append(&mut self.carried);
+        work.append(&mut self.work);
+        std::mem::swap(&mut self.carried, &mut work);
         self.work = work;
         self.housekeeping();
+        self.desk.look_at_queue(&self.worker, self.accepting.paused.is_some());
         self.desk.turned();
-        self.desk.worked((self.desk.turn_ns() - start_ns).saturating_sub(accept_ns), any);
+        self.desk.bound_queue(&self.worker);
+        self.desk.worked((self.desk.turn_ns() - start_ns).saturating_sub(accept_ns), worked_on > 0);
+    }
+
+    /// Works on these connections, from then on, until the phase's time is over: on how many, and
+    /// how long of it was spent accepting, in nanoseconds.
+    fn work_on(&mut self, work: &[Token], start_ns: u64) -> (usize, u64) {
+        let orders = self.desk.orders();
+        let until_ns = orders.work_for.map(|ns| start_ns.saturating_add(ns));
+        let unread = orders.unread() as usize;
+        let extra = self.worker.settings.habits().accept_extra;
+        let mut accept_ns = 0;
+        for (turns, &token) in (1_usize..).zip(work) {
+            self.turn(token);
+            if extra > 0 && turns as u64 % extra == 0 {
+                accept_ns += self.accept_unasked(clock::monotonic_ns());
+            }
+            let is_over =
+                until_ns.is_some_and(|until| turns % unread == 0 && clock::monotonic_ns() >= until);
+            if is_over && turns < work.len() {
+                self.desk.tally.add(Counter::WorkTimeOver, 1);
+                return (turns, accept_ns);
+            }
+        }
+        (work.len(), accept_ns)
     }
 
     /// True once the worker was told to stop and every connection is closed, or time is up.
@@ -337,6 +366,7 @@ impl Phases {
             }
             self.links.close(self.mechanism.as_mut());
             unwatch_listeners(self.mechanism.as_mut(), &self.worker);
+            self.desk.leave_queue(&self.worker);
             self.worker.leave_listeners(order);
             self.desk.begin_draining();
         }

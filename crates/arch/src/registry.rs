@@ -127,6 +127,7 @@ mod tests {
             Calls::Append,
             Calls::Connect,
             Calls::ConnectUnix,
+            Calls::Listen,
             Calls::Locks,
             Calls::Timers,
         ] {

@@ -3,6 +3,7 @@
 mod acme;
 mod admin;
 mod experiment;
+mod governor;
 mod listen;
 mod sandbox;
 mod tls;
@@ -28,6 +29,7 @@ pub use flyball_observe::log::{ACCESS_LOGS_MAX, AccessLog, LogSettings};
 pub use flyball_sys::error_log::Level as LogLevel;
 pub use flyball_sys::mapping::Advice;
 pub use flyball_sys::residency::Test as ResidencyTest;
+pub use governor::GovernorSettings;
 pub use listen::Listen;
 pub use sandbox::{SandboxMode, SandboxSettings};
 pub use tls::{TicketKeys, TlsSettings};
@@ -52,6 +54,8 @@ pub struct Settings {
     pub events: Events,
     /// Most connections accepted in one accept phase (S0, section 4.1).
     pub accept_limit: AcceptLimit,
+    /// What keeps it steady when there is more to do than it can.
+    pub governor: GovernorSettings,
     /// Whether a new connection is read in the loop that accepted it (S0's "eager read").
     pub eager_read: bool,
     /// Free connection slots at which accepting goes on after it had stopped for want of them
@@ -261,6 +265,9 @@ pub enum AcceptLimit {
     At(f64),
     /// Until the queue is empty.
     Infinite,
+    /// As many as a turn of the loop can work on, which the governor says; without one, as the
+    /// architecture does by itself.
+    Auto,
 }
 
 impl AcceptLimit {
@@ -271,30 +278,39 @@ impl AcceptLimit {
     pub const MOST: f64 = 1_000_000.0;
 
     /// What a valid limit looks like.
-    pub const FORM: &str = "a number from 0.001 to 1000000, or inf";
+    pub const FORM: &str = "a number from 0.001 to 1000000, inf or auto";
 
     /// Reads one as it is written in settings.
     pub fn parse(text: &str) -> Option<AcceptLimit> {
         if text == "inf" || text == "+inf" {
             return Some(AcceptLimit::Infinite);
         }
-        AcceptLimit::from_f64(text.parse().ok()?).filter(|limit| *limit != AcceptLimit::Infinite)
+        if text == "auto" {
+            return Some(AcceptLimit::Auto);
+        }
+        let number = text.parse().ok()?;
+        let bounds = AcceptLimit::LEAST..=AcceptLimit::MOST;
+        bounds.contains(&number).then_some(AcceptLimit::At(number))
     }
 
     /// The limit with this value, infinity included.
     pub(crate) fn from_f64(value: f64) -> Option<AcceptLimit> {
-        if value == f64::INFINITY {
-            return Some(AcceptLimit::Infinite);
+        match value {
+            f64::INFINITY => Some(AcceptLimit::Infinite),
+            0.0 => Some(AcceptLimit::Auto),
+            _ => {
+                let bounds = AcceptLimit::LEAST..=AcceptLimit::MOST;
+                bounds.contains(&value).then_some(AcceptLimit::At(value))
+            }
         }
-        let bounds = AcceptLimit::LEAST..=AcceptLimit::MOST;
-        bounds.contains(&value).then_some(AcceptLimit::At(value))
     }
 
-    /// Its value.
+    /// Its value; 0 for one that is left to the server.
     pub fn as_f64(self) -> f64 {
         match self {
             AcceptLimit::At(limit) => limit,
             AcceptLimit::Infinite => f64::INFINITY,
+            AcceptLimit::Auto => 0.0,
         }
     }
 }
@@ -304,6 +320,7 @@ impl fmt::Display for AcceptLimit {
         match self {
             AcceptLimit::At(limit) => limit.fmt(f),
             AcceptLimit::Infinite => f.write_str("inf"),
+            AcceptLimit::Auto => f.write_str("auto"),
         }
     }
 }
@@ -435,6 +452,7 @@ impl Default for Settings {
             pin_cpus: Vec::new(),
             events: Events::Epoll,
             accept_limit: AcceptLimit::At(16.0),
+            governor: GovernorSettings::default(),
             eager_read: true,
             free_threshold: 1,
             incoming_cpu: false,
@@ -554,6 +572,7 @@ mod tests {
         assert_eq!(AcceptLimit::parse("16"), Some(AcceptLimit::At(16.0)));
         assert_eq!(AcceptLimit::parse("0.1"), Some(AcceptLimit::At(0.1)));
         assert_eq!(AcceptLimit::parse("inf"), Some(AcceptLimit::Infinite));
+        assert_eq!(AcceptLimit::parse("auto"), Some(AcceptLimit::Auto));
         for text in ["", "0", "-1", "nan", "-inf", "infinity", "0.0001", "1e9", "many"] {
             assert_eq!(AcceptLimit::parse(text), None, "{text}");
         }

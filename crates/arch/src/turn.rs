@@ -45,6 +45,7 @@ impl Desk {
         let took_ns = self.turn.now_ns().saturating_sub(began_ns);
         self.tally.add(Counter::AcceptNs, took_ns);
         self.time(Timing::Accept, took_ns);
+        self.accept_took(took_ns);
         took_ns
     }
 
@@ -60,6 +61,7 @@ impl Desk {
     pub(crate) fn turned(&mut self) {
         let took_ns = self.end_turn();
         self.time(Timing::Loop, took_ns);
+        self.judge(took_ns);
     }
 
     /// The turn is over; how long it took, in nanoseconds.

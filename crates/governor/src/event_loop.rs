@@ -69,6 +69,8 @@ impl Loop {
             self.sampled = seen.now;
         }
         if bounds.mode == Mode::On {
+            self.orders.accept_for = bounds.phases.accept_for;
+            self.orders.work_for = bounds.phases.work_for;
             self.orders.work_on = self.pull.work_on(&bounds.phases);
             self.orders.accept_least = self.pull.accept_least();
         }
@@ -116,8 +118,6 @@ impl Loop {
         let queue = &bounds.queue;
         let when = |time: Ns| overloaded.then_some(time);
         self.orders = Orders {
-            accept_for: bounds.phases.accept_for,
-            work_for: bounds.phases.work_for,
             arrive: Arrive {
                 gone_after: when(queue.gone),
                 stale_after: queue.give_up.filter(|_| overloaded),

@@ -168,6 +168,9 @@ close_reasons! {
         "Client and server could not agree on TLS, or what came was not TLS.",
     /// It began by a record of TLS, where plain text is spoken.
     TlsInClear "tls-in-clear" "The client spoke TLS where plain text is spoken.",
+    /// It was accepted while there was too much to do, and its client had probably given up.
+    Discarded "discarded"
+        "Under overload: its client had closed its end, or had waited for `governor.give-up`.",
     /// A measurement wants connections to end here.
     LabStage "lab-stage" "A setting for measurements ends connections at this stage.",
 }

@@ -274,6 +274,7 @@ impl Confinement {
                 if settings.experiment.as_ref().is_some_and(|e| e.accept_lock.is_some()) {
                     calls.push(Calls::Locks);
                 }
+                calls.extend(architecture.bounds_its_queues(settings).then_some(Calls::Listen));
                 // Pipes for programs, which another process starts, and waiting for them.
                 let for_programs = [Calls::Handover, Calls::Readiness];
                 let missing = for_programs.into_iter().filter(|group| !own.contains(group));

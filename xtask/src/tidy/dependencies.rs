@@ -125,6 +125,7 @@ const PRODUCT: &[Allowed] = &[
         stays: "about waiting and nothing else",
         packages: &[
             ("flyball-conn", "the connections that it drives"),
+            ("flyball-governor", "what holds for a loop that has more to do than it can"),
             ("flyball-http", "the machine that it drives"),
             ("flyball-observe", "what is counted, timed and logged"),
             ("flyball-site", "the answers to its asks"),

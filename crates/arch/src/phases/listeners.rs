@@ -10,6 +10,7 @@ use super::connection::{Slot, open_slot, watch};
 use crate::accept::{self, AcceptPolicy, Ended, Room};
 use crate::drive::Ready;
 use crate::event_sources::{change_listeners, is_exclusive, unwatch_listeners, watch_listeners};
+use crate::kernel::readiness;
 use crate::limits::ACCEPT_PAUSE_MS;
 use crate::room::{self, Yields};
 use crate::settings::AcceptLimit;
@@ -68,6 +69,11 @@ impl Phases {
         let now_ns = self.desk.turn_ns();
         if self.worker.settings.habits().accept_every_loop {
             self.accept_unasked(now_ns);
+        } else if self.accepting.ready.is_empty() {
+            // What was not reported may still wait where there was no room to report it.
+            if self.accepting.paused.is_none() && self.events.len() < readiness::EVENTS_MAX {
+                self.desk.queue_is_empty();
+            }
         } else {
             self.accept_ready(now_ns);
         }
@@ -89,10 +95,13 @@ impl Phases {
             self.accepting.ready.clear();
             return 0;
         }
-        let mut stopped = None;
+        let (mut stopped, mut drained) = (None, true);
         let mut ready = std::mem::take(&mut self.accepting.ready);
         ready.retain(|&listener| {
+            let bounds = self.desk.accept_bounds(now_ns, self.work.len());
+            self.accepting.policy.bound(bounds);
             let ended = self.accept_from(listener, By::Limit);
+            drained &= ended == Ended::Drained;
             if matches!(ended, Ended::Full | Ended::OutOfDescriptors | Ended::Closed) {
                 stopped = Some(ended);
             }
@@ -100,6 +109,9 @@ impl Phases {
             ended == Ended::Limit && self.mechanism.is_edge_triggered()
         });
         self.accepting.ready = ready;
+        if drained {
+            self.desk.queue_is_empty();
+        }
         match stopped {
             // Nobody waits yet.
             Some(Ended::Full) if self.makes_room() && self.worker.waits_for_room() == 0 => {}
@@ -149,10 +161,14 @@ impl Phases {
         let (mechanism, timers) = (&mut self.mechanism, &mut self.timers);
         let Some(socket) = self.worker.listeners.get(listener) else { return Ended::Drained };
         let mut tally = std::mem::take(&mut desk.tally);
-        let mut rejected = 0;
+        let (mut rejected, mut discarded) = (0, 0);
         // Without it nobody is kept out, which is no harm.
         let held = lock.as_ref().and_then(|lock| lock.hold().ok());
         let ended = policy.phase_within(socket, &room, nonblocking, &mut tally, |socket, peer| {
+            if !desk.takes(&socket) {
+                discarded += 1;
+                return room.leave();
+            }
             if desk.ends_accepted() {
                 rejected += 1;
                 return room.leave();
@@ -172,6 +188,9 @@ impl Phases {
         self.desk.tally = tally;
         for _ in 0..rejected {
             self.desk.tally.closed(CloseReason::LabStage);
+        }
+        for _ in 0..discarded {
+            self.desk.tally.closed(CloseReason::Discarded);
         }
         ended
     }

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, OnceLock};
 
+use flyball_governor::Mode;
 use flyball_observe::log::LogSender;
 use flyball_site::modules::ModuleSettings;
 use flyball_site::{ResponderSettings, SiteSettings, Sites};
@@ -19,7 +20,7 @@ use crate::kernel::signal::Signals;
 use crate::links::Upstreams;
 use crate::listener::Listener;
 use crate::rings::Rings;
-use crate::settings::{Events, SendMode, Settings};
+use crate::settings::{AcceptLimit, Events, GovernorSettings, SendMode, Settings};
 use crate::shared_state::SharedState;
 use crate::worker::{Leaving, Worker};
 
@@ -118,6 +119,16 @@ pub(super) fn settings(random: &mut Random, events: Events, fair: bool) -> Setti
             *ms *= PATIENCE;
         }
     }
+    if random.one_in(3) {
+        // Phases end after every few connections.
+        settings.governor = GovernorSettings {
+            mode: Mode::On,
+            accept_ms: Some(0),
+            work_ms: Some(0),
+            ..GovernorSettings::default()
+        };
+        settings.accept_limit = random.pick(&[AcceptLimit::Auto, AcceptLimit::Infinite]);
+    }
     settings
 }
 
@@ -147,5 +158,8 @@ pub(super) fn worker(
         leaving: Leaving::default(),
         renewals: None,
     };
+    if worker.settings.accept_limit == AcceptLimit::Auto {
+        worker.shared.live().set_accept_limit(AcceptLimit::Auto);
+    }
     (worker, listener)
 }

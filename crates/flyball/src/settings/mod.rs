@@ -25,6 +25,7 @@ mod experiment;
 mod explain;
 mod file;
 mod foreign;
+mod governor;
 mod holding;
 mod include;
 mod keys;

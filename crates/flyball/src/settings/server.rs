@@ -9,7 +9,8 @@ use super::kind::Kind;
 use super::table::{Flag, Range, Setting, Task, UsedBy, Word, count, join};
 use super::text::is_token;
 use super::{
-    acme, architectures, clients, experiment, holding, mechanisms, requests, running, sandbox, tls,
+    acme, architectures, clients, experiment, governor, holding, mechanisms, requests, running,
+    sandbox, tls,
 };
 
 /// Most worker processes; more than any machine has CPUs to share among them.
@@ -33,6 +34,7 @@ const GROUPS: &[&[Setting]] = &[
     acme::ROWS,
     sandbox::ROWS,
     clients::ROWS,
+    governor::ROWS,
     mechanisms::ROWS,
     architectures::ROWS,
     requests::ROWS,
@@ -152,13 +154,17 @@ const ROWS: &[Setting] = &[
     Setting {
         key: "accept.limit",
         task: Task::Accepting,
-        flag: Some(Flag { name: "accept-limit", value: "N|inf" }),
+        flag: Some(Flag { name: "accept-limit", value: "N|inf|auto" }),
         kind: Kind::Limit { set: |s, limit| s.accept_limit = limit },
         default: Some("16"),
         doc: "Most connections accepted in one accept phase",
         more: "A fraction below 1 accepts one connection every 1/x phases. `inf` accepts until the \
                queue is empty (multi-accept). 1 is the naive server of the paper. The default of \
-               `knot-c` is 1, that of `uring` is `inf`.",
+               `knot-c` is 1, that of `uring` is `inf`. `auto` accepts as many as a turn of the \
+               loop can work on in `turn.work-time`, less those that it has to work on already: \
+               the others wait in the kernel, where their age can be seen. It needs \
+               `governor.mode` on, and an architecture that uses that; elsewhere it is the \
+               default.",
         source: "S0 sections 2.4 and 4.1 (M4, M6)",
         changes: Changes::InPlace,
         used_by: UsedBy::Some,

@@ -23,6 +23,8 @@ pub enum Task {
     Bodies,
     /// Accept and schedule connections.
     Accepting,
+    /// Stay steady when there is more to do than the server can.
+    Overload,
     /// Size an architecture.
     Architectures,
     /// Experiment; these have a page of their own.
@@ -45,7 +47,7 @@ pub enum Task {
 
 impl Task {
     /// Those of the server, in the order of the documentation.
-    pub(super) const OF_SERVER: [Task; 13] = [
+    pub(super) const OF_SERVER: [Task; 14] = [
         Task::Start,
         Task::Tls,
         Task::Acme,
@@ -58,6 +60,7 @@ impl Task {
         Task::Sending,
         Task::Bodies,
         Task::Accepting,
+        Task::Overload,
         Task::Architectures,
     ];
 
@@ -78,6 +81,7 @@ impl Task {
             Task::Sending => "Send answers",
             Task::Bodies => "Hold long bodies",
             Task::Accepting => "Accept and schedule connections",
+            Task::Overload => "Stay steady under overload",
             Task::Architectures => "Size an architecture",
             Task::Experiment => "Experiment",
             Task::Files => "Serve files",

@@ -78,6 +78,7 @@ mod observability {
 mod resources {
     mod client_limits;
     mod descriptors;
+    mod governor;
     mod huge_listings;
     mod idle_connections;
     mod system_calls;

@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
+use rustix::net::sockopt;
+
 use super::{is_unix, wait_readable};
 
 /// How long a connection has been there, to a tick of the kernel: 4 ms at 250 a second.
@@ -42,6 +44,17 @@ pub fn accept_queue(socket: impl AsFd) -> io::Result<(u32, u32)> {
     }
     let info = tcp_info(socket)?;
     Ok((info.0[TcpInfo::UNACKED], info.0[TcpInfo::SACKED]))
+}
+
+/// Changes the length of the accept queue of a listening socket. One that listens no more stays so.
+///
+/// # Errors
+/// When it listens no more, or the kernel refuses.
+pub fn set_accept_queue(socket: impl AsFd, length: u32) -> io::Result<()> {
+    if !sockopt::socket_acceptconn(&socket)? {
+        return Err(io::ErrorKind::NotConnected.into());
+    }
+    Ok(rustix::net::listen(socket, i32::try_from(length).unwrap_or(i32::MAX))?)
 }
 
 /// How often a listening socket has dropped a packet since it was made, above all because its

@@ -256,6 +256,18 @@ fn the_drops_of_a_listener_are_its_own() {
 }
 
 #[test]
+fn the_length_of_an_accept_queue_changes_while_it_listens_and_revives_none_that_does_not() {
+    let (listener, address) = listener(8, &ListenOptions::default());
+    set_accept_queue(&listener, 3).unwrap();
+    assert_eq!(accept_queue(&listener).unwrap(), (0, 3));
+    set_accept_queue(&listener, 100).unwrap();
+    assert_eq!(accept_queue(&listener).unwrap(), (0, 100));
+    stop_listening(&listener);
+    assert!(set_accept_queue(&listener, 3).is_err());
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
 fn a_socket_that_stopped_listening_refuses_and_can_listen_again() {
     let (listener, address) = listener(8, &ListenOptions::default());
     stop_listening(&listener);

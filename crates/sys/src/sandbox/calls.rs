@@ -59,6 +59,8 @@ pub enum Calls {
     Locks,
     /// Files that are appended to, renamed and removed.
     Append,
+    /// The length of the accept queue of a socket that is there.
+    Listen,
     /// New connections to servers that answer.
     Connect,
     /// The same, if all of these are at Unix-domain sockets.
@@ -72,7 +74,7 @@ pub enum Calls {
 
 impl Calls {
     /// Every group.
-    pub const ALL: [Calls; 14] = [
+    pub const ALL: [Calls; 15] = [
         Calls::Common,
         Calls::Connections,
         Calls::Files,
@@ -83,6 +85,7 @@ impl Calls {
         Calls::Handover,
         Calls::Locks,
         Calls::Append,
+        Calls::Listen,
         Calls::Connect,
         Calls::ConnectUnix,
         Calls::Timers,
@@ -102,6 +105,7 @@ impl Calls {
             Calls::Handover => "handover",
             Calls::Locks => "locks",
             Calls::Append => "append",
+            Calls::Listen => "listen",
             Calls::Connect => "connect",
             Calls::ConnectUnix => "connect-unix",
             Calls::Timers => "timers",
@@ -122,6 +126,7 @@ impl Calls {
             Calls::Handover => HANDOVER,
             Calls::Locks => LOCKS,
             Calls::Append => APPEND,
+            Calls::Listen => LISTEN,
             Calls::Connect => CONNECT,
             Calls::ConnectUnix => CONNECT_UNIX,
             Calls::Timers => TIMERS,
@@ -174,7 +179,7 @@ mod numbers {
         getsockopt = SYS_getsockopt, gettid = SYS_gettid, gettimeofday = SYS_gettimeofday,
         getuid = SYS_getuid, io_uring_enter = SYS_io_uring_enter,
         io_uring_register = SYS_io_uring_register, io_uring_setup = SYS_io_uring_setup,
-        ioctl = SYS_ioctl, kill = SYS_kill, lseek = SYS_lseek, madvise = SYS_madvise,
+        ioctl = SYS_ioctl, kill = SYS_kill, listen = SYS_listen, lseek = SYS_lseek, madvise = SYS_madvise,
         membarrier = SYS_membarrier, memfd_create = SYS_memfd_create, mincore = SYS_mincore,
         mkdirat = SYS_mkdirat,
         mlock = SYS_mlock, mmap = SYS_mmap, mprotect = SYS_mprotect, mremap = SYS_mremap,
@@ -314,6 +319,9 @@ const APPEND: &[Call] = calls![
     fdatasync, fsync, ftruncate, renameat, renameat2, unlinkat;
     old rename, unlink
 ];
+
+/// It makes no socket and names none.
+const LISTEN: &[Call] = calls![listen];
 
 const CONNECT: &[Call] = calls![connect, socket => STREAMS];
 

@@ -93,7 +93,7 @@ impl Accepts {
             && (self.margin == 0 || open.saturating_add(self.margin) < most);
         let singles = match limit {
             _ if self.rests_until_ms.is_some() => 1,
-            AcceptLimit::Infinite => SINGLES_MAX,
+            AcceptLimit::Infinite | AcceptLimit::Auto => SINGLES_MAX,
             AcceptLimit::At(limit) => singles(limit),
         };
         // A socket without an accept is not heard: each has its share of the places, or one.

@@ -161,7 +161,7 @@ fn an_error_names_file_line_key_and_the_nearest_key() {
 #[test]
 fn an_error_tells_what_was_expected_and_what_was_found() {
     let workers = "an integer from 1 to 1024, or auto";
-    let limit = "a number from 0.001 to 1000000, or inf";
+    let limit = "a number from 0.001 to 1000000, inf or auto";
     let congestion = "the name of a congestion control such as cubic, or system";
     for (line, expected, found) in [
         ("limit.head = \"banana\"", "a size such as 64KiB", "\"banana\""),

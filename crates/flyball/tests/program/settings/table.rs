@@ -9,10 +9,10 @@ use flyball::settings::{
 };
 use flyball_arch::{
     AcceptLimit, AccessLog, AcmeSettings, AdminPlace, Advice, ClientAddress, ClientSettings,
-    CloseAfter, CompletionOrder, Events, Experiment, HelperKind, Listen, LogFormat, LogLevel,
-    LogSettings, LoopHabits, ResidencyTest, RingSettings, RunningSettings, SandboxMode,
-    SandboxSettings, SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder, TicketKeys,
-    TlsSettings, Violation, WorkOrder,
+    CloseAfter, CompletionOrder, Events, Experiment, GovernorMode, GovernorSettings, HelperKind,
+    Listen, LogFormat, LogLevel, LogSettings, LoopHabits, ResidencyTest, RingSettings,
+    RunningSettings, SandboxMode, SandboxSettings, SendMode, Settings, SpoolSettings,
+    StageSettings, ThreadOrder, TicketKeys, TlsSettings, Violation, WorkOrder,
 };
 use flyball_http::{HeadStyle, Limits};
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
@@ -55,6 +55,14 @@ fn all_different() -> Settings {
         pin_cpus: vec![3],
         events: Events::Select,
         accept_limit: AcceptLimit::Infinite,
+        governor: GovernorSettings {
+            mode: GovernorMode::On,
+            target_ms: Some(3),
+            queue_ms: 3,
+            give_up_ms: Some(3),
+            accept_ms: Some(3),
+            work_ms: Some(3),
+        },
         eager_read: false,
         free_threshold: 3,
         incoming_cpu: true,
