@@ -44,8 +44,8 @@ pub struct Site {
     pub pairs: Vec<usize>,
     /// Its policy.
     pub policy: Policy,
-    /// Whether it stands for sites that may come later, with certificates: until one has, handshakes
-    /// fail.
+    /// Whether it stands for sites that may come later, with certificates: until one has,
+    /// handshakes fail.
     pub may_come: bool,
 }
 

@@ -157,6 +157,8 @@ fn each_host_of_a_directory_gets_its_own_and_one_that_comes_later_too() {
     ["a.test", "b.test", "localhost"].into_iter().for_each(add);
     let config = setting.config("\"c.test\"", "\"tls-alpn-01\"", user());
     let root = format!("root = \"{}/$host\"\n", hosts.display());
+    // So that no host is shown the certificate of another.
+    let config = config.replace("[tls]\n", "[tls]\nunknown-name = \"reject\"\n");
     let config = config.replace("certificate = \"acme\"\n", "")
         + &format!("[cache]\nrevalidate = \"100ms\"\n[[site]]\n{root}");
     let server = setting.start(&config);
