@@ -134,9 +134,13 @@ impl<'a> Crew<'a> {
     /// Whether somebody waits who is not accepted before a connection ends. Of several sockets,
     /// those who accept may all be at another.
     fn keeps_somebody_waiting(&self) -> bool {
-        let accepts = self.is_open.load(SeqCst)
-            || self.accepting.load(SeqCst) > 0 && self.worker.listeners.len() == 1;
-        !accepts && self.worker.waits_for_room() > 0
+        !self.accepts() && self.worker.waits_for_room() > 0
+    }
+
+    /// Whether a thread would accept whoever comes.
+    fn accepts(&self) -> bool {
+        self.is_open.load(SeqCst)
+            || self.accepting.load(SeqCst) > 0 && self.worker.listeners.len() == 1
     }
 
     /// Whether a thread may cut its answer to make room. Threads look at the same time, and each
@@ -416,6 +420,9 @@ impl<'a> Thread<'a> {
     /// Whether this thread only waits for a client while others wait for a thread. Whoever sees
     /// that takes one of those, so that few others see it.
     fn shall_make_room(&self, connection: &Connection) -> bool {
+        if self.crew.accepts() {
+            return false;
+        }
         let now_ms = self.desk.now.ms();
         let Some(yields) = Yields::of(connection, true).filter(|one| one.is_due(now_ms)) else {
             return false;

@@ -30,6 +30,10 @@ use crate::settings::{SendMode, Settings};
 /// Memory segments that one gather write carries.
 const GATHER_MAX: usize = 64;
 
+/// Memory segments of one answer, of which most gather writes are: to fill more slots takes longer
+/// than the rest of what is done to send it.
+const GATHER_FEW: usize = 4;
+
 /// The same by these settings.
 pub(crate) fn gather_max(settings: &Settings) -> usize {
     if settings.limits.head_style.joins_bodies { GATHER_MAX } else { 1 }
@@ -276,8 +280,22 @@ fn gather(
 /// One gather write of everything up to the next large body, or the end of the stream, either of
 /// which shares the last segment.
 fn send_memory(socket: BorrowedFd<'_>, out: &Out, ends: bool, waits: bool, desk: &Desk) -> Call {
-    let mut slices = [IoSlice::new(&[]); GATHER_MAX];
-    let most = gather_max(&desk.settings);
+    match out.segments() {
+        0..=GATHER_FEW => send_slices::<GATHER_FEW>(socket, out, ends, waits, desk),
+        _ => send_slices::<GATHER_MAX>(socket, out, ends, waits, desk),
+    }
+}
+
+/// The same, of at most `MOST` segments.
+fn send_slices<const MOST: usize>(
+    socket: BorrowedFd<'_>,
+    out: &Out,
+    ends: bool,
+    waits: bool,
+    desk: &Desk,
+) -> Call {
+    let mut slices = [IoSlice::new(&[]); MOST];
+    let most = gather_max(&desk.settings).min(MOST);
     let (count, file_follows) = out.gather(&mut slices[..most]);
     let ends = ends && (most > 1 || count == out.segments());
     let slices = &slices[..count];

@@ -8,7 +8,9 @@ use crate::head::{Head, Method, TargetForm, Version};
 /// RFC 9112, section 3.2: which of the four forms the target has, and where its path lies.
 pub(crate) fn split_target(text: &[u8], head: &mut Head) -> Result<(), Refusal> {
     let target = head.target.of(text);
-    if memchr::memchr(b'#', target).is_some() {
+    // One look tells of most targets that they have neither a query nor a fragment.
+    let mark = memchr::memchr2(b'#', b'?', target);
+    if mark.is_some_and(|at| memchr::memchr(b'#', &target[at..]).is_some()) {
         return Err(Refusal::Malformed);
     }
     let start = head.target.start as usize;
@@ -32,8 +34,7 @@ pub(crate) fn split_target(text: &[u8], head: &mut Head) -> Result<(), Refusal> 
         }
     };
     let end = head.target.end as usize;
-    let rest = &text[path_start..end];
-    let question = memchr::memchr(b'?', rest).map_or(end, |at| path_start + at);
+    let question = mark.map_or(end, |at| start + at);
     head.path = Span { start: path_start as u32, end: question as u32 };
     head.query = Span { start: (question + 1).min(end) as u32, end: end as u32 };
     Ok(())
@@ -76,6 +77,19 @@ pub(crate) fn read_host(text: &[u8], head: &mut Head) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// The characters of a registered name (RFC 3986, section 3.2.2).
+static REG_NAME: [bool; 256] = {
+    let (mut table, mut byte) = ([false; 256], 0);
+    while byte < 256 {
+        table[byte] = matches!(byte as u8,
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9'
+            | b'-' | b'.' | b'_' | b'~' | b'%' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*'
+            | b'+' | b',' | b';' | b'=');
+        byte += 1;
+    }
+    table
+};
+
 /// Length of the host in `uri-host [ ":" port ]` (RFC 3986, section 3.2.2); `None` when it is none.
 fn host_len(value: &[u8]) -> Option<usize> {
     let len = if value.first() == Some(&b'[') {
@@ -88,12 +102,8 @@ fn host_len(value: &[u8]) -> Option<usize> {
         }
         close + 1
     } else {
-        let len = memchr::memchr(b':', value).unwrap_or(value.len());
-        let valid = |b: &u8| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(b);
-        if !value[..len].iter().all(valid) {
-            return None;
-        }
-        len
+        let is_other = |byte: &u8| !REG_NAME[usize::from(*byte)];
+        value.iter().position(is_other).unwrap_or(value.len())
     };
     match &value[len..] {
         [] | [b':'] => Some(len),

@@ -123,10 +123,10 @@ impl<'a> Line<'a> {
     /// Blocks in the call while reading is all that is wanted.
     fn receive(&mut self, desk: &mut Desk) {
         self.asked_ms = None;
-        self.connection.rest(desk);
         desk.publish_when_due();
         desk.show(Some(self.connection.standing()));
         if self.quiet {
+            self.connection.rest(desk);
             desk.rest();
             let came = net::wait_readable(self.socket, desk.wait_ms(BLOCKING_TICK_MS));
             desk.tick();

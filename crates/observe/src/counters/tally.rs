@@ -34,7 +34,8 @@ impl Tally {
     #[inline]
     fn add_at(&mut self, place: usize, n: u64) {
         self.pending[place] += n;
-        self.touched[place / WORD_BITS] |= 1 << (place % WORD_BITS);
+        // Most differences from what was published last are nothing.
+        self.touched[place / WORD_BITS] |= u64::from(n > 0) << (place % WORD_BITS);
     }
 
     /// What was counted since it was published.
