@@ -121,12 +121,11 @@ impl Environment {
         let host = request.host();
         all.add("SERVER_NAME", if host.is_empty() { b"localhost" } else { host });
         all.add("SERVER_PORT", port(request.authority()).unwrap_or(scheme.port().as_bytes()));
-        for name in ["REMOTE_ADDR", "REMOTE_HOST"] {
-            match request.client() {
-                Remote::Ip(address) => all.add_shown(name, &address),
-                Remote::Unix => all.add(name, NO_ADDRESS),
-            }
+        match request.client() {
+            Remote::Ip(address) => all.add_shown("REMOTE_ADDR", &address),
+            Remote::Unix => all.add("REMOTE_ADDR", NO_ADDRESS),
         }
+        all.add_again("REMOTE_HOST");
         all.add("REQUEST_ID", id.as_bytes());
         // php-cgi answers nothing without it.
         all.add("REDIRECT_STATUS", b"200");
@@ -151,6 +150,13 @@ impl Environment {
         all
     }
 
+    /// Each variable as its name with its value behind it, and the length of its name.
+    pub(super) fn whole(&self) -> impl Iterator<Item = (&[u8], usize)> {
+        self.variables.iter().map(|Variable { start, name_len, value_len }| {
+            (&self.text[*start..start + name_len + value_len], *name_len)
+        })
+    }
+
     /// Names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.variables.iter().map(|variable| self.at(*variable))
@@ -168,7 +174,19 @@ impl Environment {
 
     /// The same with a value in parts.
     pub(crate) fn add_parts(&mut self, name: &str, value: &[&[u8]]) {
-        self.add_bytes(name.bytes(), value);
+        let start = self.text.len();
+        self.text.extend_from_slice(name.as_bytes());
+        self.add_value(start, value);
+    }
+
+    /// The same with the value of the variable that was added last: to write it again takes less
+    /// than to show it again.
+    fn add_again(&mut self, name: &str) {
+        let Some(&Variable { start, name_len, value_len }) = self.variables.last() else { return };
+        let (value, start) = (start + name_len, self.text.len());
+        self.text.extend_from_slice(name.as_bytes());
+        self.text.extend_from_within(value..value + value_len);
+        self.variables.push(Variable { start, name_len: name.len(), value_len });
     }
 
     /// The path and the query as they were sent, except that dot segments are resolved, as they are
@@ -206,6 +224,11 @@ impl Environment {
     pub(crate) fn add_bytes(&mut self, name: impl Iterator<Item = u8>, value: &[&[u8]]) {
         let start = self.text.len();
         self.text.extend(name);
+        self.add_value(start, value);
+    }
+
+    /// Ends a variable whose name was written from `start` on.
+    fn add_value(&mut self, start: usize, value: &[&[u8]]) {
         let name_len = self.text.len() - start;
         value.iter().for_each(|part| self.text.extend_from_slice(part));
         let value_len = self.text.len() - start - name_len;

@@ -67,18 +67,17 @@ fn write_record(kind: u8, content: &[u8], out: &mut Vec<u8>) {
 
 /// Appends what begins a request: its role, and its parameters.
 pub(super) fn write_request(params: &Environment, keep: bool, out: &mut Vec<u8>) {
-    let most = |(name, value): (&[u8], &[u8])| name.len() + value.len() + 8;
+    let most = |(whole, _): (&[u8], usize)| whole.len() + 8;
     // With the end of a body that there is not.
-    out.reserve(params.iter().map(most).sum::<usize>() + 8 * HEADER_BYTES);
+    out.reserve(params.whole().map(most).sum::<usize>() + 8 * HEADER_BYTES);
     let flags = if keep { KEEP_CONN } else { 0 };
     write_record(BEGIN_REQUEST, &[0, RESPONDER, flags, 0, 0, 0, 0, 0], out);
     let start = out.len();
     out.extend_from_slice(&[0; HEADER_BYTES]);
-    for (name, value) in params.iter() {
-        write_length(name.len(), out);
-        write_length(value.len(), out);
-        out.extend_from_slice(name);
-        out.extend_from_slice(value);
+    for (whole, name_len) in params.whole() {
+        write_length(name_len, out);
+        write_length(whole.len() - name_len, out);
+        out.extend_from_slice(whole);
     }
     end_params(start, out);
     write_record(PARAMS, &[], out);
