@@ -305,7 +305,8 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "Buffers that `uring` provides to the kernel, per worker",
         more: "Each has 4 KiB; the number is rounded up to a power of two. They are for data that \
                arrives between two turns of the loop, whatever the number of connections: a \
-               waiting connection holds none.",
+               waiting connection holds none. The kernel begins with 16, and gets as many again \
+               when it has none left.",
         source: "io_uring_register_buf_ring(3)",
         used_by: UsedBy::Some,
         ..Setting::ROW

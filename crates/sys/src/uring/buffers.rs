@@ -18,6 +18,10 @@ pub(super) const GROUP: u16 = 0;
 /// A page: the kernel wants the entries to begin with one.
 const PAGE_BYTES: usize = 4096;
 
+/// Buffers that a group begins with. The kernel takes them in turn, so that all that it was given
+/// are soon in memory, however few are in use at a time.
+const FIRST: u16 = 16;
+
 /// Most buffers that a group can have.
 const BUFFERS_MAX: u16 = 1 << 15;
 
@@ -27,11 +31,13 @@ pub(super) struct Buffers {
     entries: NonNull<BufRingEntry>,
     memory: NonNull<u8>,
     count: u16,
+    /// Those below were given to the kernel once.
+    begun: u16,
     tail: u16,
 }
 
 impl Buffers {
-    /// Makes at least `count` buffers and gives them to the kernel.
+    /// Makes at least `count` buffers and gives the first of them to the kernel.
     pub(super) fn register(ring: &io_uring::IoUring, count: u16) -> io::Result<Buffers> {
         let count = count.clamp(1, BUFFERS_MAX).next_power_of_two();
         let entries_bytes = usize::from(count) * size_of::<BufRingEntry>();
@@ -41,11 +47,20 @@ impl Buffers {
         // SAFETY: `entries` has room for `count` entries, is aligned to a page, zeroed, and is
         // never freed.
         unsafe { ring.submitter().register_buf_ring_with_flags(address, count, GROUP, 0)? };
-        let mut buffers = Buffers { entries, memory, count, tail: 0 };
-        for id in 0..count {
-            buffers.give(id);
-        }
+        let mut buffers = Buffers { entries, memory, count, begun: 0, tail: 0 };
+        buffers.give_new(FIRST);
         Ok(buffers)
+    }
+
+    /// The kernel had none left: it gets as many again as it has, while there are others.
+    pub(super) fn ran_out(&mut self) {
+        self.give_new(self.begun);
+    }
+
+    fn give_new(&mut self, most: u16) {
+        let end = self.begun.saturating_add(most).min(self.count);
+        (self.begun..end).for_each(|id| self.give(id));
+        self.begun = end;
     }
 
     /// Gives a buffer to the kernel, which may write to it from now on.
@@ -136,7 +151,33 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::uring::{Features, Mode};
+    use crate::owned::Owned;
+    use crate::uring::tests::one;
+    use crate::uring::{Completion, Features, Mode, is_out_of_buffers};
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    #[test]
+    fn the_kernel_gets_more_buffers_when_it_has_none_left() {
+        let mut ring = Ring::new(8, Mode::Deferred).unwrap();
+        assert!(ring.enable(Features::ALL, 4 * FIRST, 16).provided);
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let near = Arc::new(Owned::from(near));
+        let mut receive = || {
+            far.write_all(b"x").unwrap();
+            ring.receive_on(&near, false, 7);
+            let (7, Completion::Received(received, false)) = one(&mut ring) else { panic!() };
+            received.map(|received| assert!(ring.bytes(&received).starts_with(b"x")))
+        };
+        for given in [FIRST, FIRST, 2 * FIRST] {
+            for _ in 0..given {
+                receive().unwrap();
+            }
+            let error = receive().unwrap_err();
+            assert!(is_out_of_buffers(&error), "{error}");
+        }
+    }
 
     #[test]
     #[should_panic(expected = "buffer 4 of 4")]

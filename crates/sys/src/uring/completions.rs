@@ -6,7 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use io_uring::cqueue;
 
 use super::buffers::{Buffers, Place};
-use super::{Flight, Held, Lent, Outgoing, Received, Socket};
+use super::{Flight, Held, Lent, Outgoing, Received, Socket, is_out_of_buffers};
 use crate::descriptors::Descriptor;
 use crate::disk::Done;
 use crate::file;
@@ -170,8 +170,10 @@ fn provided(buffers: Option<&mut Buffers>, entry: &cqueue::Entry) -> io::Result<
             Ok(Received { place: Place::Nowhere, len: 0 })
         }
         (Err(error), taken) => {
-            if let (Some(id), Some(buffers)) = (taken, buffers) {
-                buffers.give(id);
+            match (taken, buffers) {
+                (Some(id), Some(buffers)) => buffers.give(id),
+                (None, Some(buffers)) if is_out_of_buffers(&error) => buffers.ran_out(),
+                _ => {}
             }
             Err(error)
         }
