@@ -1,7 +1,8 @@
 //! What a client sends to a session of TLS: bytes that were recorded, or a handshake and a request
 //! that are made now, because their keys are, and are harmed on their way.
 //!
-//! The hellos in `seeds/tls_session.txt` were recorded from OpenSSL 3, by `ssl.MemoryBIO` of Python.
+//! The hellos in `seeds/tls_session.txt` were recorded from OpenSSL 3, by `ssl.MemoryBIO` of
+//! Python.
 
 use std::sync::{Arc, OnceLock};
 

@@ -137,7 +137,7 @@ impl<'a> Crew<'a> {
         !self.accepts() && self.worker.waits_for_room() > 0
     }
 
-    /// Whether a thread would accept whoever comes.
+    /// Whether a thread would accept the next client.
     fn accepts(&self) -> bool {
         self.is_open.load(SeqCst)
             || self.accepting.load(SeqCst) > 0 && self.worker.listeners.len() == 1

@@ -117,7 +117,7 @@ impl LogFile {
     /// # Errors
     /// When the first of these cannot be renamed; then nothing is lost.
     pub fn put_aside(&self, path: &Path, keep: usize) -> io::Result<bool> {
-        // File systems without locks have nobody wait.
+        // Where the file system has no locks, no process waits for one.
         if let Err(TryLockError::WouldBlock) = self.0.try_lock() {
             return Ok(false);
         }

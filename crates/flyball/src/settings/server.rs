@@ -326,8 +326,8 @@ const ROWS: &[Setting] = &[
                socket `admin-PID.sock` in the runtime directory, where `flyball ctl` finds it: \
                RUNTIME_DIRECTORY, which systemd sets, else /run/flyball-root for root, else \
                `flyball` in XDG_RUNTIME_DIR. PID is the process that the server was started as. A \
-               server that cannot make it warns. `unix:PATH` is another socket in the file system. An \
-               address has the forms of `listen`, and a bare port is open to all interfaces; it \
+               server that cannot make it warns. `unix:PATH` is another socket in the file system. \
+               An address has the forms of `listen`, and a bare port is open to all interfaces; it \
                shows and changes nothing. Write several as a list or with commas: `[\"auto\", \
                \"127.0.0.1:9090\"]`. `off` or an empty list is none.",
         ..Setting::ROW

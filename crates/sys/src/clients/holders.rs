@@ -1,8 +1,8 @@
 //! How many connections clients hold, over all processes of a server.
 //!
 //! A word counts what one process holds for one client; what a client holds is the sum over the
-//! words of its sets that bear its tag: so many processes as a set has words share one, and the next
-//! ones have the next. A process that dies is taken out by whoever reaps it.
+//! words of its sets that bear its tag: so many processes as a set has words share one, and the
+//! next ones have the next. A process that dies is taken out by the one that reaps it.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::io;

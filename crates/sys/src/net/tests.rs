@@ -103,7 +103,8 @@ fn accepted_sockets_inherit_the_pace_of_their_listener() {
     assert!(start.elapsed() > ideal * 8 / 10, "{:?} of {ideal:?}", start.elapsed());
 }
 
-/// The pace of a socket, the bytes that may wait in it, and the seconds that it waits for a request.
+/// The pace of a socket, the bytes that may wait in it, and the seconds that it waits for a
+/// request.
 fn pace_of(socket: &OwnedFd) -> (u64, u32, u32) {
     fn option<T: Default>(socket: &OwnedFd, level: i32, name: i32) -> T {
         let (mut value, mut len) = (T::default(), size_of::<T>() as libc::socklen_t);
