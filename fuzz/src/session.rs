@@ -73,7 +73,11 @@ impl Servers {
         let asks = Policy { clients: Some(asks.expect("an authority")), ..Policy::default() };
         let strict = Policy { only_1_3: true, ..Policy::default() };
         let config = |policies: &[&Policy], unknown| {
-            let site = |policy: &&Policy| Site { pairs: vec![0], policy: (*policy).clone() };
+            let site = |policy: &&Policy| Site {
+                pairs: vec![0],
+                may_come: false,
+                policy: (*policy).clone(),
+            };
             let tickets = Arc::new(Tickets::new(&[Root([7; ROOT_BYTES])], NOW_S));
             let site_of = |_: u16, name: &str| {
                 ["localhost", "other.localhost"].iter().position(|known| *known == name)

@@ -243,7 +243,7 @@ impl Phases {
         let mut accept_ns = 0;
         for (turns, &token) in (1_usize..).zip(work) {
             self.turn(token);
-            if extra > 0 && turns as u64 % extra == 0 {
+            if (turns as u64).is_multiple_of(extra) {
                 accept_ns += self.accept_unasked(clock::monotonic_ns());
             }
             let is_over =

@@ -168,7 +168,7 @@ fn each_host_of_a_directory_gets_its_own_and_one_that_comes_later_too() {
     add("d.test");
     setting.wait_for_certificate(&server, "d.test");
     for host in ["a.test", "b.test", "c.test"] {
-        assert!(setting.shown(&server, host).contains("Pebble Intermediate"), "{host}");
+        assert!(setting.shown(host).contains("Pebble Intermediate"), "{host}");
     }
     assert_eq!(setting.pebble.issued(), 4, "{}", server.errors());
     server.assert_sound();
