@@ -23,6 +23,7 @@ pub mod end;
 mod event_sources;
 mod experiment;
 mod governed;
+mod governing;
 mod helpers;
 mod kernel;
 mod limits;

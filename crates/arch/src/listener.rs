@@ -23,6 +23,8 @@ pub struct Listener {
     address: usize,
     /// The number of the hosts that are served there; 0 is all.
     hosts: u16,
+    /// Other workers read it too.
+    is_shared: bool,
     /// Its connections come from processes of this machine, which have no address.
     is_unix: bool,
 }
@@ -30,7 +32,7 @@ pub struct Listener {
 impl Listener {
     /// One whose connections speak TLS by this, or plain text.
     pub fn new(socket: Arc<OwnedFd>, tls: Option<Config>) -> Listener {
-        Listener { socket, tls, address: 0, hosts: 0, is_unix: false }
+        Listener { socket, tls, address: 0, hosts: 0, is_shared: false, is_unix: false }
     }
 
     /// The same, where the hosts of this number are served alone.
@@ -45,6 +47,12 @@ impl Listener {
         Listener { address, ..self }
     }
 
+    /// The same, which other workers read too if that is true.
+    #[must_use]
+    pub fn shared(self, is_shared: bool) -> Listener {
+        Listener { is_shared, ..self }
+    }
+
     /// The same, which is a Unix-domain socket if that is true.
     #[must_use]
     pub fn over_unix(self, is_unix: bool) -> Listener {
@@ -54,6 +62,12 @@ impl Listener {
     /// The number of its address among those of the server.
     pub(crate) fn address(&self) -> usize {
         self.address
+    }
+
+    /// Whether the length of its accept queue may be changed here: it is one of TCP that no other
+    /// worker reads.
+    pub(crate) fn has_own_queue(&self) -> bool {
+        !self.is_shared && !self.is_unix
     }
 
     /// Whether it is a Unix-domain socket, of which an address has one alone.

@@ -21,7 +21,6 @@ use crate::accept::AcceptPolicy;
 use crate::desk::Desk;
 use crate::drive::Turn;
 use crate::event_sources::{self, Source, unwatch_listeners, watch_listeners};
-use crate::governed::Governed;
 use crate::kernel::{clock, net, readiness};
 use crate::limits::{ACCEPT_PAUSE_MS, WAIT_MS_MAX, waiting_sendfile_bytes};
 use crate::links::Links;
@@ -134,7 +133,7 @@ impl Phases {
             desk.sender.sendfile_bytes_max = waiting_sendfile_bytes(&worker.settings);
         }
         let mechanism = event_sources::open(&worker, disk.completions())?;
-        desk.governed = Governed::of(&worker, clock::monotonic_ns());
+        desk.govern(&worker);
         let mut phases = Phases {
             timers: Timers::new(desk.now.ms()),
             accepting: Accepting::new(&worker),

@@ -43,6 +43,11 @@ impl Share {
     pub fn reads_of(self, at: usize, sockets: usize) -> bool {
         self.reads(at) || self.number % sockets == at
     }
+
+    /// Whether others read the same sockets, where the address has only so many.
+    pub fn is_shared(self, sockets: usize) -> bool {
+        self.of > sockets
+    }
 }
 
 /// The CPU that a worker is bound to, if it is: the next of those that are named or allowed.
@@ -58,6 +63,19 @@ pub fn cpu_of_worker(settings: &Settings, index: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn readers_share_sockets_where_there_are_fewer() {
+        for (readers, sockets) in (1..=4).flat_map(|r| (1..=4).map(move |s| (r, s))) {
+            let share = |reader| Share::of(0, 1, reader, readers, false).unwrap();
+            let reads = |at| {
+                let reader = |reader: &usize| share(*reader).reads_of(at, sockets);
+                (0..readers).filter(reader).count()
+            };
+            let is_shared = (0..sockets).any(|at| reads(at) > 1);
+            assert_eq!(share(0).is_shared(sockets), is_shared, "{readers} of {sockets}");
+        }
+    }
 
     #[test]
     fn every_socket_has_one_reader_and_every_reader_a_socket() {

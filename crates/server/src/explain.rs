@@ -10,7 +10,7 @@ use std::fmt::Display;
 
 use flyball_arch::descriptors::{DESCRIPTORS_RESERVED, FILES_SHARE, connections_that_fit};
 use flyball_arch::settings::{AdminPlace, SandboxMode, Settings};
-use flyball_arch::{ALL, Architecture, Auto, Cut, registry};
+use flyball_arch::{ALL, AcceptLimit, Architecture, Auto, Cut, registry};
 use flyball_sys::{cgroup, machine as kernel, process};
 
 use crate::admin;
@@ -135,6 +135,12 @@ impl Effects<'_> {
             if !self.is_given(key) {
                 self.derived(key, value, format!("the default of {name}"));
             }
+        }
+        let (asked, limit) =
+            (self.settings.accept_limit, self.architecture.accept_limit(self.settings));
+        if asked == AcceptLimit::Auto && limit != asked {
+            let why = format!("the default of {name}, without a governor that is on");
+            self.derived("accept.limit", limit, why);
         }
     }
 
@@ -278,6 +284,7 @@ fn bytes(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flyball_arch::GovernorMode;
 
     fn of(name: &str, settings: &Settings) -> Vec<Effect> {
         effects(registry::find(name).unwrap(), settings)
@@ -313,6 +320,22 @@ mod tests {
         let written = [("accept.limit", String::new())].into();
         let given = Settings { given: written, ..settings };
         assert_eq!(find(&of("uring", &given), "accept.limit", Kind::Derived), None);
+    }
+
+    #[test]
+    fn an_accept_limit_is_left_to_a_governor_that_there_is() {
+        let mut settings = Settings { accept_limit: AcceptLimit::Auto, ..Settings::default() };
+        settings.given = [("accept.limit", String::new())].into();
+        let found = |name, settings: &Settings| {
+            let limit = find(&of(name, settings), "accept.limit", Kind::Derived);
+            limit.and_then(|effect| effect.value)
+        };
+        assert_eq!(found("sped", &settings).as_deref(), Some("16"));
+        settings.governor.mode = GovernorMode::On;
+        assert_eq!(found("sped", &settings), None);
+        assert_eq!(found("uring", &settings).as_deref(), Some("inf"));
+        settings.governor.mode = GovernorMode::Watch;
+        assert_eq!(found("knot-c", &settings).as_deref(), Some("1"));
     }
 
     #[test]

@@ -307,6 +307,10 @@ impl Listening {
                 let own = share.is_some_and(|share| share.reads_of(at, of));
                 architecture.sockets_are_shared() || own
             };
+            let is_shared = match architecture.sockets_are_shared() {
+                true => workers > 1,
+                false => share.is_some_and(|share| share.is_shared(of)),
+            };
             let Bound { listen, hosts, .. } = bound;
             // Where TLS is to be spoken nothing else ever is.
             let spoken = match listen.tls {
@@ -316,7 +320,7 @@ impl Listening {
             let sockets = bound.sockets.iter().enumerate().filter(move |(at, _)| own(*at));
             sockets.filter_map(move |(_, socket)| {
                 let listener = Listener::new(Arc::clone(socket), spoken.clone()?);
-                let listener = listener.of_address(number).serving(*hosts);
+                let listener = listener.of_address(number).serving(*hosts).shared(is_shared);
                 Some(listener.over_unix(bound.path().is_some()))
             })
         });

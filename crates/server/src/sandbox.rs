@@ -280,7 +280,6 @@ impl Confinement {
                 let missing = for_programs.into_iter().filter(|group| !own.contains(group));
                 calls.extend(missing.filter(|_| sites.programs().is_some()));
                 calls.extend(sites.spool().filter(|s| s.unlinks()).map(|_| Calls::Append));
-                let connects = ports_of(sites);
                 calls.extend(calls_of_servers(sites));
                 calls.extend(sites.has_modules().then_some(Calls::Timers));
                 let locked_bytes = if own.contains(&Calls::Ring) {
@@ -291,7 +290,7 @@ impl Confinement {
                     locks.then_some(settings.caches.content_bytes_max.saturating_add(LOCKED_BESIDE))
                 };
                 let (grants, calls) = (Some(grants.as_slice()), Some(calls.as_slice()));
-                Sandbox { grants, calls, locked_bytes, connects: &connects, ..base }.apply()
+                Sandbox { grants, calls, locked_bytes, connects: &ports_of(sites), ..base }.apply()
             }
             Part::Admin => {
                 let nobody = Identity { user: NOBODY, group: NOBODY, name: NOBODY.to_string() };

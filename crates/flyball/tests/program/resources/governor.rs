@@ -1,11 +1,13 @@
 //! What a loop does that governs itself: phases end when their time is over, and what is left over
 //! goes on.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::common::{Launch, Server, Site, get, signal, stop_at_rest, wait_for};
+use crate::common::trace::{Traced, tally};
+use crate::common::{Launch, Server, Site, get, has, signal, stop_at_rest, wait_for};
 use flyball_testkit::Client;
 
 /// Connections that ask at once, and how much each asks for: a loop takes longer for so many than a
@@ -181,5 +183,39 @@ fn who_has_gone_is_not_served_by_a_loop_that_is_overloaded() {
         wait_for("all of them", || (server.counter("accepted") >= accepted).then_some(()));
         let discarded = server.status()["closed"]["discarded"].as_u64().expect("a counter");
         assert_eq!(discarded > 0, discards, "{mode}: {discarded}");
+    }
+}
+
+/// Requests whose calls are counted.
+const ROUNDS: usize = 50;
+
+/// Looks of a governor at an accept queue, per listening socket: its length, and what was dropped.
+const LOOK: usize = 2;
+
+#[test]
+fn a_request_to_a_loop_that_governs_itself_makes_no_call_more() {
+    if !has("strace") {
+        return;
+    }
+    let site = Site::with(&[("small.txt", b"small")]);
+    for arch in ["sped", "symped", "n-copy", "amped"] {
+        let settings = ["governor.mode=on", "accept.limit=auto"];
+        let traced = Traced::start(&site, arch, &settings);
+        let mut client = traced.warm("/small.txt");
+        let start = Instant::now();
+        let calls = traced.calls(&mut client, |client| {
+            for _ in 0..ROUNDS {
+                assert_eq!(client.ask(get("/small.txt")).body, b"small");
+            }
+        });
+        // A loop that is busy, as it seems to be while each of its calls is told, looks ten times
+        // in a second.
+        let windows = start.elapsed().as_millis() as usize / 100 + 1;
+        let mut counts = tally(&calls);
+        counts.remove("wait");
+        let looks = counts.remove("getsockopt").unwrap_or(0);
+        let budget = BTreeMap::from([("read", ROUNDS), ("write", ROUNDS)]);
+        assert_eq!(counts, budget, "{arch}, {ROUNDS} requests: {calls:#?}");
+        assert!(looks <= LOOK * windows, "{arch}: {looks} looks in {windows} windows");
     }
 }

@@ -89,36 +89,6 @@ fn a_request_that_is_logged_makes_no_call_more() {
     }
 }
 
-/// Looks of a governor at an accept queue, per listening socket: its length, and what was dropped.
-const LOOK: usize = 2;
-
-#[test]
-fn a_request_to_a_loop_that_governs_itself_makes_no_call_more() {
-    if !has("strace") {
-        return;
-    }
-    let site = site();
-    let settings = ["governor.mode=on", "accept.limit=auto"];
-    for arch in ["sped", "symped", "n-copy", "amped"] {
-        let traced = Traced::start(&site, arch, &settings);
-        let mut client = traced.warm("/small.txt");
-        let start = Instant::now();
-        let calls = traced.calls(&mut client, |client| {
-            for _ in 0..ROUNDS {
-                assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
-            }
-        });
-        // A loop that is busy, as it seems to be while each of its calls is told, looks ten times
-        // in a second.
-        let windows = start.elapsed().as_millis() as usize / 100 + 1;
-        let (mut counts, _) = without_waits(tally(&calls));
-        let looks = counts.remove("getsockopt").unwrap_or(0);
-        let budget = BTreeMap::from([("read", ROUNDS), ("write", ROUNDS)]);
-        assert_eq!(counts, budget, "{arch}, {ROUNDS} requests: {calls:#?}");
-        assert!(looks <= LOOK * windows, "{arch}: {looks} looks in {windows} windows");
-    }
-}
-
 #[test]
 fn a_blocking_thread_makes_two_calls_for_a_request_and_waits_in_the_read() {
     if !has("strace") {

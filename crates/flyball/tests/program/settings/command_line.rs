@@ -186,7 +186,8 @@ fn errors_name_the_flag_or_the_key_of_set() {
         ),
         (
             vec!["--accept-limit=banana"],
-            "--accept-limit: expected a number from 0.001 to 1000000, inf or auto, found \"banana\"",
+            "--accept-limit: expected a number from 0.001 to 1000000, inf or auto, found \
+             \"banana\"",
         ),
         (vec!["--arch", "spd"], "--arch: there is no architecture \"spd\"; did you mean sped?"),
         (

@@ -55,14 +55,7 @@ fn all_different() -> Settings {
         pin_cpus: vec![3],
         events: Events::Select,
         accept_limit: AcceptLimit::Infinite,
-        governor: GovernorSettings {
-            mode: GovernorMode::On,
-            target_ms: Some(3),
-            queue_ms: 3,
-            give_up_ms: Some(3),
-            accept_ms: Some(3),
-            work_ms: Some(3),
-        },
+        governor: different_governor(),
         eager_read: false,
         free_threshold: 3,
         incoming_cpu: true,
@@ -112,6 +105,17 @@ fn all_different() -> Settings {
         sites: Vec::new(),
         caches: different_caches(),
         given: BTreeMap::new(),
+    }
+}
+
+fn different_governor() -> GovernorSettings {
+    GovernorSettings {
+        mode: GovernorMode::On,
+        target_ms: Some(3),
+        queue_ms: 3,
+        give_up_ms: Some(3),
+        accept_ms: Some(3),
+        work_ms: Some(3),
     }
 }
 

@@ -1,0 +1,130 @@
+//! A loop and its governor: what that is told of each turn, and what holds until the next ends.
+
+use flyball_governor::{Head, Orders, Queue};
+use flyball_sys::owned::Owned;
+
+use crate::accept::PhaseBounds;
+use crate::desk::Desk;
+use crate::governed::Governed;
+use crate::kernel::{clock, net};
+use crate::listener::Listener;
+use crate::worker::Worker;
+
+/// The listening sockets whose accept queues have a length.
+fn queues(worker: &Worker) -> impl Iterator<Item = &Listener> {
+    worker.listeners.iter().filter(|listener| !listener.is_unix())
+}
+
+/// Those whose queues are the worker's own.
+fn own_queues(worker: &Worker) -> impl Iterator<Item = &Listener> {
+    let is_own = |listener: &&Listener| !worker.shares_listeners && listener.has_own_queue();
+    worker.listeners.iter().filter(is_own)
+}
+
+/// What a loop tells its governor; nothing where it has none.
+impl Desk {
+    /// The loop of a worker begins, and governs itself if it shall.
+    pub(crate) fn govern(&mut self, worker: &Worker) {
+        let owned = own_queues(worker).next().is_some();
+        let (live, of) = (worker.shared.live(), (worker.index, owned));
+        self.governed = Governed::of(&worker.settings, live, of, clock::monotonic_ns());
+    }
+
+    /// What holds in this turn.
+    pub(crate) fn orders(&self) -> &Orders {
+        self.governed.as_ref().map_or(&Orders::FREE, |governed| &governed.orders)
+    }
+
+    /// By what an accept phase goes that begins then, where so many connections are to be worked on
+    /// already.
+    pub(crate) fn accept_bounds(&self, began_ns: u64, due: usize) -> PhaseBounds {
+        let orders = self.orders();
+        let until_ns = orders.accept_for.map(|ns| began_ns.saturating_add(ns));
+        PhaseBounds { pulled: orders.accepts(due), until_ns }
+    }
+
+    /// A connection was accepted in this turn; false if it is to be closed at once.
+    pub(crate) fn takes(&mut self, socket: &Owned) -> bool {
+        self.governed.as_mut().is_none_or(|governed| governed.takes(socket))
+    }
+
+    /// An accept phase has taken so long.
+    pub(crate) fn accept_took(&mut self, took_ns: u64) {
+        if let Some(governed) = &mut self.governed {
+            governed.seen.accept_took += took_ns;
+        }
+    }
+
+    /// No connection waits to be accepted any more. If none was accepted in this turn, none has
+    /// waited.
+    pub(crate) fn queue_is_empty(&mut self) {
+        if let Some(governed) = &mut self.governed
+            && governed.seen.accepted == 0
+        {
+            governed.seen.head = Head::Empty;
+        }
+    }
+
+    /// So many connections were worked on in this turn.
+    pub(crate) fn worked_on(&mut self, connections: usize) {
+        if let Some(governed) = &mut self.governed {
+            let connections = u32::try_from(connections).unwrap_or(u32::MAX);
+            governed.seen.worked_on = governed.seen.worked_on.saturating_add(connections);
+        }
+    }
+
+    /// Before a turn is over: looks at the accept queues, if that was asked for. They are `stuck`
+    /// while nothing is accepted from them.
+    pub(crate) fn look_at_queue(&mut self, worker: &Worker, stuck: bool) {
+        let Some(governed) = self.governed.as_mut().filter(|governed| governed.orders.look) else {
+            return;
+        };
+        let (mut length, mut drops) = (0u32, 0u32);
+        for listener in queues(worker) {
+            length = length.saturating_add(net::accept_queue(listener).map_or(0, |(n, _)| n));
+            drops = drops.wrapping_add(net::listener_drops(listener).unwrap_or(0));
+        }
+        governed.seen.queue = Some(Queue { length, drops });
+        if stuck {
+            governed.seen.head = if length > 0 { Head::Stuck } else { Head::Empty };
+        }
+    }
+
+    /// The turn has taken so long, and is over.
+    pub(crate) fn judge(&mut self, took_ns: u64) {
+        let now = self.turn_ns();
+        let Desk { governed, context, .. } = self;
+        if let Some(governed) = governed {
+            governed.turned(now, took_ns, &mut context.tally);
+        }
+    }
+
+    /// After a turn: gives the accept queues the length that they shall have.
+    pub(crate) fn bound_queue(&mut self, worker: &Worker) {
+        if let Some(governed) = &mut self.governed
+            && governed.queue != governed.orders.backlog
+            && self.end.is_none()
+        {
+            governed.queue = governed.orders.backlog;
+            set_queue(worker, governed.queue);
+        }
+    }
+
+    /// Before the worker leaves its listening sockets, which others may read after it: their queues
+    /// have the configured length.
+    pub(crate) fn leave_queue(&mut self, worker: &Worker) {
+        if let Some(governed) = &mut self.governed
+            && governed.queue.take().is_some()
+        {
+            set_queue(worker, None);
+        }
+    }
+}
+
+/// Gives the accept queues of a worker this length, or the configured one.
+fn set_queue(worker: &Worker, length: Option<u32>) {
+    for listener in own_queues(worker) {
+        // It fails where the socket listens no more, and has no queue.
+        let _ = net::set_accept_queue(listener, length.unwrap_or(worker.settings.backlog));
+    }
+}
