@@ -26,10 +26,12 @@ fn server(arch: &str, settings: &[&str]) -> (Site, Server) {
 
 /// The one worker, beside which is the admin process.
 fn worker(server: &Server) -> u32 {
-    let status = server.status();
-    let mut processes = status["processes"].as_array().expect("a list").iter();
-    let worker = processes.find(|process| process["worker"].is_u64()).expect("a worker");
-    worker["process"].as_u64().and_then(|id| id.try_into().ok()).expect("a process id")
+    wait_for("a worker", || {
+        let status = server.status();
+        let mut processes = status["processes"].as_array()?.iter();
+        let worker = processes.find(|process| process["worker"].is_u64())?;
+        worker["process"].as_u64()?.try_into().ok()
+    })
 }
 
 /// All of them ask while the worker stands still, and each is answered. How many work phases ended
