@@ -30,7 +30,7 @@ pub(crate) mod forbidden {
             format!("arch = \"{arch}\"\n{more}\n[[site]]\nroot = \"{root}\"\n"),
         )
         .expect("the configuration can be written");
-        let launch = Launch::bare::<&str>(&[]).asked().args(&["--listen", "127.0.0.1:0"]);
+        let launch = Launch::bare::<&str>(&[]).args(&["--listen", "127.0.0.1:0"]);
         launch.arg("--config").arg(config)
     }
 
@@ -176,7 +176,7 @@ pub(crate) mod forbidden {
             "admin = \"127.0.0.1:0\"\naccess-log = \"{}\"\nsandbox-calls = \"refuse\"",
             log.display()
         );
-        let server = configured(&site, "sped", &settings).start();
+        let server = configured(&site, "sped", &settings).asked().start();
         assert_eq!(server.connect().ask(get("/page")).status(), 200);
         assert_eq!(server.status()["arch"], "sped");
         // A worker, the log and the admin process.

@@ -43,8 +43,7 @@ fn launch(directory: &TempDir, lines: &str) -> Launch {
     let user = format!("user = \"{WORKER}\"\ngroup = \"{WORKER}\"\nworkers = 1\n");
     let config = within(directory, "flyball.toml");
     fs::write(&config, user + "cache.revalidate = \"100ms\"\n" + lines).expect("it is written");
-    let launch = Launch::bare::<&str>(&[]).asked();
-    let launch = launch.args(&["--config", text(&config), "--arch", "n-copy"]);
+    let launch = Launch::bare::<&str>(&[]).args(&["--config", text(&config), "--arch", "n-copy"]);
     launch.args(&["--listen", "127.0.0.1:0"])
 }
 
@@ -227,7 +226,8 @@ fn what_is_named_and_gone_keeps_no_root_of_others_from_being_replaced() {
         let (gone, of_server, of_bob) = what_may_be_gone(&directory).swap_remove(number);
         let bob = site(&at("bob/site")) + "hosts = [\"bob\"]\n";
         let lines = format!("{of_server}{}{bob}{of_bob}", site(&at("carol")));
-        let server = launch(&directory, &lines).start();
+        let launch = launch(&directory, &lines).asked().env("RUNTIME_DIRECTORY", at("run"));
+        let server = launch.start();
         assert_eq!(page(&server), b"first");
         let away = at("bob/away");
         fs::rename(at(gone), &away).expect("it can be renamed");
