@@ -1,28 +1,27 @@
 //! A small mutator without any feedback: it is no match for a fuzzer that watches which branches
 //! are taken, but it runs wherever the tests run, and alike everywhere.
 
+use flyball_http::random::Stream;
+
 /// Longest input that is made, in bytes.
 pub const INPUT_BYTES_MAX: usize = 4 * 1024;
 
 /// Most mutations that one input goes through.
 const MUTATIONS_MAX: u64 = 6;
 
-/// SplitMix64: a stream of numbers from any seed.
+/// Draws that a seed repeats.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(Stream);
 
 impl Random {
     /// The stream of this seed.
     pub fn new(seed: u64) -> Random {
-        Random(seed)
+        Random(Stream::of(seed))
     }
 
     /// The next number.
     pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.number()
     }
 
     /// A number below `end`; 0 when that is 0.

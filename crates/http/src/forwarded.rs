@@ -7,8 +7,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use crate::field::Name;
+use crate::list::Split;
 use crate::network::Network;
-use crate::quality::outside_quotes;
 use crate::remote::Remote;
 use crate::request::Request;
 
@@ -55,7 +55,7 @@ pub fn says_https(request: &Request<'_>, name: Name) -> bool {
         Name::Forwarded => {
             let value = request.values(Name::Forwarded).next_back();
             value.and_then(|value| {
-                let element = Split::new(value, b',', is_well_quoted(value)).last()?;
+                let element = parts(value, b',', is_well_quoted(value)).last()?;
                 parameter(element, b"proto")
             })
         }
@@ -100,7 +100,7 @@ struct Elements<'a> {
 impl<'a> Elements<'a> {
     fn of(value: &'a [u8], quotes: bool) -> Elements<'a> {
         let mut elements = Elements { found: [b""; HOPS_MAX], count: 0, taken: 0 };
-        for element in Split::new(value, b',', quotes) {
+        for element in parts(value, b',', quotes) {
             elements.found[elements.count % HOPS_MAX] = element;
             elements.count += 1;
         }
@@ -117,37 +117,9 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Parts of a value between separators, without the white space around them. Where there are
-/// quotes, a separator within them is none.
-struct Split<'a> {
-    rest: Option<&'a [u8]>,
-    separator: u8,
-    quotes: bool,
-}
-
-impl<'a> Split<'a> {
-    fn new(value: &'a [u8], separator: u8, quotes: bool) -> Split<'a> {
-        Split { rest: Some(value), separator, quotes }
-    }
-
-    /// Where the next separator is.
-    fn end(&self, rest: &[u8]) -> Option<usize> {
-        match self.quotes {
-            true => outside_quotes(rest, self.separator),
-            false => memchr::memchr(self.separator, rest),
-        }
-    }
-}
-
-impl<'a> Iterator for Split<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let rest = self.rest?;
-        let end = self.end(rest);
-        self.rest = end.map(|end| &rest[end + 1..]);
-        Some(rest[..end.unwrap_or(rest.len())].trim_ascii())
-    }
+/// What is between separators, without the white space around it.
+fn parts(value: &[u8], separator: u8, quotes: bool) -> impl Iterator<Item = &[u8]> {
+    Split::new(value, separator, quotes).map(<[u8]>::trim_ascii)
 }
 
 /// The address of the `for` parameter of one element (RFC 7239, sections 4 and 6).
@@ -158,7 +130,7 @@ fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
 /// The value of a parameter of one element, without its quotes (RFC 7239, section 4).
 fn parameter<'a>(element: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut found = None;
-    for pair in Split::new(element, b';', true) {
+    for pair in parts(element, b';', true) {
         let Some(equals) = memchr::memchr(b'=', pair) else { continue };
         if pair[..equals].eq_ignore_ascii_case(name) && found.replace(&pair[equals + 1..]).is_some()
         {

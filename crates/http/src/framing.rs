@@ -3,8 +3,9 @@
 //! requests are smuggled (section 11.2).
 
 use crate::error::Refusal;
-use crate::field::{Lines, Name, Span, trim};
+use crate::field::{Lines, Name};
 use crate::head::{Content, Version};
+use crate::list::elements;
 
 /// How a body is framed (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,7 +79,7 @@ impl Hop {
 pub(crate) fn keeps_alive(text: &[u8], fields: &Lines, version: Version) -> bool {
     let (mut close, mut keep) = (false, version == Version::Http11);
     for span in fields.of(Name::Connection) {
-        for option in elements(text, span) {
+        for option in elements(span.of(text)) {
             close |= option.eq_ignore_ascii_case(b"close");
             keep |= option.eq_ignore_ascii_case(b"keep-alive");
         }
@@ -109,7 +110,7 @@ pub fn length(digits: &[u8]) -> Option<u64> {
 pub(crate) fn transfer_encoding(text: &[u8], fields: &Lines) -> Result<bool, Refusal> {
     let (mut chunked, mut other, mut last) = (0, 0, false);
     for span in fields.of(Name::TransferEncoding) {
-        for coding in elements(text, span) {
+        for coding in elements(span.of(text)) {
             last = coding.eq_ignore_ascii_case(b"chunked");
             chunked += u32::from(last);
             other += u32::from(!last);
@@ -122,9 +123,4 @@ pub(crate) fn transfer_encoding(text: &[u8], fields: &Lines) -> Result<bool, Ref
         (1, _) if last => Err(Refusal::UnknownCoding),
         _ => Err(Refusal::AmbiguousFraming),
     }
-}
-
-/// The elements of a list in a value.
-fn elements(text: &[u8], value: Span) -> impl Iterator<Item = &[u8]> {
-    value.of(text).split(|&byte| byte == b',').map(trim)
 }

@@ -3,6 +3,7 @@
 //! the time is linear in the length of the field.
 
 use crate::field::trim;
+use crate::list::Split;
 
 /// The weight of an element that names none, in thousandths; also the greatest.
 pub const WEIGHT_MAX: u16 = 1_000;
@@ -22,11 +23,11 @@ pub struct Weighed<'a> {
 /// What follows a weight (the extensions of RFC 7231, which RFC 9110 removed) is ignored. A name
 /// that occurs more than once, or on several lines, is the caller's to judge.
 pub fn weighed(value: &[u8]) -> impl Iterator<Item = Weighed<'_>> {
-    Unquoted { rest: Some(value), separator: b',' }.map(trim).filter_map(element)
+    Split::new(value, b',', true).map(trim).filter_map(element)
 }
 
 fn element(element: &[u8]) -> Option<Weighed<'_>> {
-    let mut parts = Unquoted { rest: Some(element), separator: b';' };
+    let mut parts = Split::new(element, b';', true);
     let name = parts.next()?;
     if trim(name).is_empty() {
         return None;
@@ -62,38 +63,6 @@ fn parse_weight(text: &[u8]) -> Option<u16> {
         }
         _ => None,
     }
-}
-
-/// What is between separators that do not stand within quotes (RFC 9110, section 5.6.4).
-struct Unquoted<'a> {
-    rest: Option<&'a [u8]>,
-    separator: u8,
-}
-
-impl<'a> Iterator for Unquoted<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let rest = self.rest?;
-        let at = outside_quotes(rest, self.separator);
-        self.rest = at.map(|at| &rest[at + 1..]);
-        Some(&rest[..at.unwrap_or(rest.len())])
-    }
-}
-
-/// Where the first separator is that does not stand within quotes.
-pub(crate) fn outside_quotes(bytes: &[u8], separator: u8) -> Option<usize> {
-    let (mut quoted, mut escaped) = (false, false);
-    bytes.iter().position(|&byte| {
-        if escaped {
-            escaped = false;
-        } else if quoted && byte == b'\\' {
-            escaped = true;
-        } else if byte == b'"' {
-            quoted = !quoted;
-        }
-        byte == separator && !quoted
-    })
 }
 
 #[cfg(test)]

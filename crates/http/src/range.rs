@@ -3,8 +3,10 @@
 
 use std::io::Write as _;
 
-use crate::field::{Name, trim};
+use crate::field::Name;
 use crate::head::Method;
+use crate::list::elements;
+use crate::random;
 use crate::request::Request;
 
 /// Most range-specs in one `Range` field, satisfiable or not, unless a setting says otherwise. A
@@ -79,7 +81,7 @@ pub fn parse(value: &[u8], length: u64, most: usize) -> Ranges {
     let Some(set) = bytes_set(value) else { return Ranges::Whole };
     let mut parts = Vec::new();
     let mut count = 0;
-    for element in set.split(|&byte| byte == b',').map(trim).filter(|e| !e.is_empty()) {
+    for element in elements(set).filter(|element| !element.is_empty()) {
         count += 1;
         let Some(spec) = Spec::read(element).filter(|_| count <= most) else {
             return Ranges::Whole;
@@ -269,14 +271,10 @@ impl Multipart {
     }
 }
 
-/// Sixteen hexadecimal digits, which need no quotes as a parameter. The seed is stirred by the
-/// finalizer of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
-/// OOPSLA 2014): the digits of a small seed would be zeros, as content may well be.
+/// Sixteen hexadecimal digits, which need no quotes as a parameter. The seed is stirred: the digits
+/// of a small one would be zeros, as content may well be.
 fn boundary(seed: u64) -> [u8; BOUNDARY_BYTES] {
-    let mut bits = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^= bits >> 31;
+    let bits = random::nth(seed, 1);
     std::array::from_fn(|at| b"0123456789abcdef"[(bits >> (60 - 4 * at)) as usize & 15])
 }
 

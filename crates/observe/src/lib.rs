@@ -11,7 +11,6 @@ pub mod counters;
 pub mod histogram;
 pub mod hosts;
 pub mod log;
-mod mix;
 pub mod standing;
 mod text;
 pub mod trace;

@@ -1,19 +1,18 @@
 //! Draws that a seed repeats.
 
-/// SplitMix64: every seed gives a stream of its own.
+use flyball_http::random::Stream;
+
+/// A stream of draws.
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub(super) struct Random(Stream);
 
 impl Random {
     pub(super) fn of(seed: u64) -> Random {
-        Random(seed)
+        Random(Stream::of(seed))
     }
 
     pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.number()
     }
 
     /// A number below `end`.

@@ -1,6 +1,7 @@
 //! Random clients against the machine, compared with a server that is too simple to be wrong. The
 //! seed is printed when it fails; `FLYBALL_SEED=<seed>` runs that one alone.
 
+use flyball_http::random::Stream;
 use flyball_http::{CloseReason, Limits};
 
 use crate::driver::Driver;
@@ -9,19 +10,12 @@ use crate::script::{answer, limits, until_close};
 /// How many connections are simulated.
 const RUNS: u64 = 3_000;
 
-/// SplitMix64: every seed gives a stream of its own.
-struct Random(u64);
+/// Draws that a seed repeats.
+struct Random(Stream);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
     fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        self.0.number() % end
     }
 
     fn one_in(&mut self, n: u64) -> bool {
@@ -92,7 +86,7 @@ impl Dialogue {
         let upload = random.one_in(2);
         // What is not taken is drained, which has its bound.
         let len = random.below(if upload { 1_800 } else { limits().drain_bytes_max + 1 });
-        let body: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
+        let body: Vec<u8> = (0..len).map(|_| random.0.number() as u8).collect();
         let chunked = version == "1.1" && random.one_in(2);
         let expects = upload && random.one_in(3);
         let mut fields = if chunked {
@@ -140,7 +134,7 @@ impl Dialogue {
 
 /// One connection from its seed.
 fn simulate(seed: u64) {
-    let random = &mut Random(seed);
+    let random = &mut Random(Stream::of(seed));
     let dialogue = dialogue(random);
     // Time passes here, but no deadline: those have tests of their own.
     let limits = Limits {

@@ -1,6 +1,8 @@
 //! What is in a file: its size and name in the first line, as SPECweb99's have, then text that
 //! follows from the set's seed and the name.
 
+use flyball_http::random;
+
 use crate::content::Content;
 
 /// Bytes of text that one number makes.
@@ -82,12 +84,9 @@ impl FileContent {
         }
     }
 
-    /// The nth word of the text (SplitMix64 over its place).
+    /// The nth word of the text.
     fn word(&self, nth: u64) -> [u8; WORD] {
-        let mut mixed = self.key.wrapping_add((nth + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
+        let mut mixed = random::nth(self.key, nth + 1);
         let mut word = [0; WORD];
         for byte in &mut word {
             *byte = LETTERS[(mixed & 63) as usize];

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use flyball_http::random::nth;
 use flyball_http::{End, Now, Remote, Request, Secured, Status};
 use flyball_sys::clock;
 
@@ -12,7 +13,6 @@ use super::format::{Ended, LATE_BYTES_MAX, Record};
 use super::logs::Tag;
 use super::open::{OpenLines, Place};
 use super::{BATCH_BYTES_MAX, Lines, LogSender};
-use crate::mix::mix;
 use crate::text::Dates;
 
 /// Bytes gathered before they are handed over; per thread of control.
@@ -102,7 +102,7 @@ impl RequestIds {
 
     fn next(&mut self) -> [u64; 2] {
         self.count += 1;
-        self.seed.map(|seed| mix(seed.wrapping_add(self.count)))
+        self.seed.map(|seed| nth(0, seed.wrapping_add(self.count)))
     }
 }
 

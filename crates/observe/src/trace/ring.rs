@@ -10,10 +10,10 @@ use std::io;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
+use flyball_http::random::nth;
 use flyball_sys::shared::SharedCounters;
 
 use super::record::{Record, WORDS};
-use crate::mix::mix;
 
 /// Timelines that the ring holds.
 const SLOTS: u64 = 1_024;
@@ -57,7 +57,7 @@ impl Filter {
     /// Whether this request is of the sample; the same whenever it is asked.
     pub(super) fn samples(&self, connection: u64, request: u32) -> bool {
         let n = connection.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(request));
-        mix(n).is_multiple_of(self.sample.max(1))
+        nth(0, n).is_multiple_of(self.sample.max(1))
     }
 
     pub(super) fn takes(&self, record: &Record) -> bool {

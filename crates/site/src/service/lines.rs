@@ -1,15 +1,11 @@
 //! Lists in the values of fields (RFC 9110, section 5.6.1).
 
+use flyball_http::list::elements;
 use flyball_http::{FieldLines, Name};
-
-/// The words of a list.
-pub(super) fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
-}
 
 /// Whether a list has a word, in whatever case.
 pub(super) fn has_word(value: &[u8], word: &[u8]) -> bool {
-    words(value).any(|one| one.eq_ignore_ascii_case(word))
+    elements(value).any(|one| one.eq_ignore_ascii_case(word))
 }
 
 /// Whether fields say that the answer depends on this field of a request.

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use flyball_http::list::elements;
 use flyball_http::{FieldLines, Fields, Method, Name, Now, Request, Status};
 
 use super::file_answers::{FileAnswer, Source};
-use super::lines::{varies_by, words};
+use super::lines::varies_by;
 use super::{Lookup, Service};
 use crate::backend::{Failure, Relay, Reply, SentFile};
 use crate::path::{self, Mapped};
@@ -176,7 +177,7 @@ fn joined(
     let mut all = told.clone();
     for (name, value) in file.iter().filter(|(name, _)| of_file(name)) {
         let is_told = if name.eq_ignore_ascii_case(b"vary") {
-            words(value).all(|word| varies_by(told.lines(), word))
+            elements(value).all(|word| varies_by(told.lines(), word))
         } else {
             told.lines().iter().any(|(other, _)| name.eq_ignore_ascii_case(other))
         };

@@ -1,24 +1,14 @@
 use std::io::Cursor;
 
+use flyball_http::random::Stream;
+
 use super::*;
 
 const KIB: u64 = 1024;
 
-/// A generator of numbers that look random, the same in every run (Steele, Lea, Flood: SplitMix).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// From 0 to 1.
-    fn share(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
+/// From 0 to 1.
+fn share(random: &mut Stream) -> f64 {
+    (random.number() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// Ranks whose frequencies follow Zipf's law.
@@ -36,8 +26,8 @@ impl Zipf {
         Zipf { sums: (1..=ranks).map(weigh).collect() }
     }
 
-    fn draw(&self, random: &mut Random) -> usize {
-        let at = random.share() * self.sums.last().unwrap();
+    fn draw(&self, random: &mut Stream) -> usize {
+        let at = share(random) * self.sums.last().unwrap();
         self.sums.partition_point(|sum| *sum < at)
     }
 }
@@ -69,7 +59,7 @@ fn ratio(report: &Report, policy: CachePolicy, size: u64) -> f64 {
 
 /// Popular files, and now and then somebody who asks for all others once.
 fn with_scans() -> String {
-    let (mut random, zipf) = (Random(1), Zipf::new(300));
+    let (mut random, zipf) = (Stream::of(1), Zipf::new(300));
     let mut log = String::new();
     for round in 0..40 {
         for _ in 0..500 {
@@ -84,7 +74,7 @@ fn with_scans() -> String {
 
 /// What is popular changes all the time, and comes never back.
 fn with_drift() -> String {
-    let (mut random, zipf) = (Random(2), Zipf::new(300));
+    let (mut random, zipf) = (Stream::of(2), Zipf::new(300));
     let mut log = String::new();
     for step in 0..20_000 {
         let file = zipf.draw(&mut random) + step / 8;
@@ -95,7 +85,7 @@ fn with_drift() -> String {
 
 /// Pages with objects of their own and shared ones, as a browser asks for them.
 fn with_pages() -> String {
-    let (mut random, zipf) = (Random(3), Zipf::new(200));
+    let (mut random, zipf) = (Stream::of(3), Zipf::new(200));
     let mut log = String::new();
     for _ in 0..4_000 {
         let page = zipf.draw(&mut random);

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
+use flyball_http::random::Stream;
 use flyball_sys::shared_file::SharedFile;
 
 /// Ads of the table.
@@ -100,7 +101,7 @@ impl Rotation {
         expires: (u64, u64),
         now_s: u64,
     ) -> io::Result<()> {
-        let mut random = Random(seed);
+        let mut random = Random(Stream::of(seed));
         let mut text = String::with_capacity(users as usize * USER_BYTES);
         for user in 0..users {
             // One of each kind.
@@ -200,20 +201,12 @@ fn records<T>(
     each.collect()
 }
 
-/// Numbers that follow from a seed (SplitMix64).
-struct Random(u64);
+/// Numbers that follow from a seed.
+struct Random(Stream);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
     fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        self.0.number() % n
     }
 
     /// One of the bits of a mask.
