@@ -95,6 +95,17 @@ pub trait Architecture: Sync + fmt::Debug {
         None
     }
 
+    /// What is written of its own and would not be so, by its key, and why: refused whichever
+    /// architecture runs.
+    fn contradiction(&self, _settings: &Settings) -> Option<(&'static str, String)> {
+        None
+    }
+
+    /// Whether it may serve a site that `flyball tune` asks about.
+    fn is_tuned(&self) -> bool {
+        true
+    }
+
     /// What it takes otherwise than the settings say, for the operator.
     fn warnings(&self, _settings: &Settings) -> Vec<String> {
         Vec::new()

@@ -63,6 +63,6 @@ pub use settings::{
     ClientSettings, CloseAfter, CompletionOrder, Events, Experiment, GovernorSettings, HelperKind,
     Listen, LogLevel, LogSettings, LoopHabits, ResidencyTest, RingSettings, RunningSettings,
     SandboxMode, SandboxSettings, SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder,
-    TicketKeys, TlsSettings, WorkOrder,
+    TicketKeys, TlsSettings, UserThreadSettings, WorkOrder,
 };
 pub use worker::{Order, Report, Worker};

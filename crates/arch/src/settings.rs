@@ -119,12 +119,8 @@ pub struct Settings {
     pub groups: Option<usize>,
     /// Stack of each thread of `mt` and `thread-per-connection`, in bytes.
     pub stack_bytes: usize,
-    /// User-level threads of `knot-c`, per worker process.
-    pub knot_threads: usize,
-    /// Usable bytes of the stack of a user-level thread.
-    pub knot_stack_bytes: usize,
-    /// The order in which user-level threads run that can go on.
-    pub knot_order: ThreadOrder,
+    /// User-level threads.
+    pub user_threads: UserThreadSettings,
     /// The stages of `watpipe`.
     pub stages: StageSettings,
     /// The ring of `uring` and `tux`.
@@ -395,6 +391,23 @@ impl Default for StageSettings {
     }
 }
 
+/// User-level threads.
+#[derive(Clone, Debug)]
+pub struct UserThreadSettings {
+    /// How many there are of them where they are a pool, per worker process.
+    pub threads: usize,
+    /// Usable bytes of the stack of each.
+    pub stack_bytes: usize,
+    /// The order in which those run that can go on.
+    pub order: ThreadOrder,
+}
+
+impl Default for UserThreadSettings {
+    fn default() -> UserThreadSettings {
+        UserThreadSettings { threads: 1_000, stack_bytes: 64 * 1024, order: ThreadOrder::Fifo }
+    }
+}
+
 /// How a server is run and controlled.
 #[derive(Clone, Debug)]
 pub struct RunningSettings {
@@ -483,9 +496,7 @@ impl Default for Settings {
             processes: 32,
             groups: None,
             stack_bytes: 256 * 1024,
-            knot_threads: 1_000,
-            knot_stack_bytes: 64 * 1024,
-            knot_order: ThreadOrder::Fifo,
+            user_threads: UserThreadSettings::default(),
             stages: StageSettings::default(),
             ring: RingSettings::default(),
             drain_ms: 30_000,

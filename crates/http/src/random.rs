@@ -40,7 +40,8 @@ mod tests {
     #[test]
     fn a_stream_is_that_of_the_paper_and_its_numbers_are_had_by_place_too() {
         // Those that other implementations give for this seed.
-        let expected = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        let expected =
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
         let mut stream = Stream::of(1_234_567);
         for (expected, at) in expected.into_iter().zip(1..) {
             assert_eq!(stream.number(), expected);

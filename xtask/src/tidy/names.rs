@@ -10,20 +10,26 @@ use crate::rust::mask::{Part, parts};
 use crate::rust::paths::paths;
 
 /// The crates that serve.
-const CRATES: [&str; 6] = ["arch", "conn", "observe", "server", "site", "sys"];
+const CRATES: [&str; 7] = ["arch", "conn", "flyball", "observe", "server", "site", "sys"];
 
-/// The table of architectures.
-const REGISTRY: &str = "crates/arch/src/registry.rs";
+/// The tables that name them: the registry, that of their settings, and that of keys which had
+/// other names.
+const TABLES: [&str; 3] = [
+    "crates/arch/src/registry.rs",
+    "crates/flyball/src/settings/architectures.rs",
+    "crates/flyball/src/settings/moved.rs",
+];
 
 const INSTEAD: &str = "ask a method of `Architecture`, with a default for the common case";
 
-/// Code that serves names no architecture outside its directory and the registry: neither its
+/// Code that serves names no architecture outside its directory and these tables: neither its
 /// module nor, in a literal, its name or a key of its table of settings.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let modules: BTreeSet<&str> = tree.rust().filter_map(|file| architecture(&file.path)).collect();
     let serves = |file: &&File| {
         let of = |name: &&str| file.path.starts_with(&format!("crates/{name}/src/"));
-        CRATES.iter().any(of) && !file.path.starts_with(ARCHITECTURES) && file.path != REGISTRY
+        let may = file.path.starts_with(ARCHITECTURES) || TABLES.contains(&file.path.as_str());
+        CRATES.iter().any(of) && !may
     };
     tree.rust().filter(serves).flat_map(|file| check_file(file, &modules)).collect()
 }
@@ -79,15 +85,15 @@ mod tests {
     #[test]
     fn a_name_outside_its_directory_is_found_in_a_path_and_in_a_literal() {
         let named = |line, name| format!("{line}: the architecture `{name}` is named");
-        assert_eq!(
-            findings("crates/server/src/a.rs", TEXT),
-            [named(1, "knot-c"), named(1, "tux"), named(3, "tux"), named(4, "knot-c")]
-        );
+        let all = [named(1, "knot-c"), named(1, "tux"), named(3, "tux"), named(4, "knot-c")];
+        for path in ["crates/server/src/a.rs", "crates/flyball/src/commands/a.rs"] {
+            assert_eq!(findings(path, TEXT), all, "{path}");
+        }
     }
 
     #[test]
-    fn the_registry_names_them_and_so_do_crates_that_do_not_serve() {
-        for path in [REGISTRY, "crates/lab/src/a.rs", "crates/server/tests/a.rs"] {
+    fn tables_name_them_and_so_do_crates_that_do_not_serve() {
+        for path in TABLES.into_iter().chain(["crates/lab/src/a.rs", "crates/server/tests/a.rs"]) {
             assert_eq!(findings(path, TEXT), [""; 0], "{path}");
         }
     }

@@ -203,9 +203,9 @@ impl Scheduler {
     pub(crate) fn new(settings: &Settings, newborn: fn(&mut Here<'_>, Owned, Peer)) -> Scheduler {
         Scheduler {
             threads: Slots::default(),
-            stacks: Stacks::new(settings.knot_stack_bytes, SPARE_STACKS_MAX),
+            stacks: Stacks::new(settings.user_threads.stack_bytes, SPARE_STACKS_MAX),
             queue: VecDeque::new(),
-            schedule: Schedule::new(settings.knot_order),
+            schedule: Schedule::new(settings.user_threads.order),
             acceptors: Vec::new(),
             timers: Timers::new(clock::monotonic_ms()),
             events: Vec::with_capacity(readiness::EVENTS_MAX),

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use flyball::cli::Tune;
-use flyball::settings::{Range, SETTINGS, SettingError, Typed, explain, find, read};
+use flyball::settings::{Range, SETTINGS, SettingError, TUNED_FIRST, Typed, explain, find, read};
 use flyball_arch::ALL;
 use flyball_lab::contestant;
 use flyball_lab::definition::Value;
@@ -19,20 +19,6 @@ use flyball_lab::tune::{
 };
 
 use super::progress::{self, spoken};
-
-/// Architectures that are not tried: processes or threads without number do not serve a site.
-const NOT_TRIED: &[&str] = &["thread-per-connection"];
-
-/// What S4 recommends: in memory one non-blocking thread for each core, from the disk enough
-/// threads to hide it (M170); and what the other papers do.
-const FIRST: &[&[(&str, &str)]] = &[
-    &[(ARCHITECTURE, "symped"), ("accept.limit", "inf")],
-    &[(ARCHITECTURE, "uring")],
-    &[(ARCHITECTURE, "watpipe"), ("watpipe.writers", "32")],
-    &[(ARCHITECTURE, "amped"), ("amped.helpers", "32")],
-    &[(ARCHITECTURE, "tux")],
-    &[("events", "epoll-edge"), ("accept.limit", "64")],
-];
 
 pub(crate) fn run(asked: &Tune) -> ExitCode {
     super::finish_said(outcome(asked))
@@ -100,8 +86,8 @@ fn lines(errors: &[SettingError]) -> String {
 
 /// What may be set on this machine.
 fn space(typed: &Typed) -> Space {
-    let runs = ALL.iter().filter(|arch| arch.probe().is_ok());
-    let names = runs.map(|arch| arch.name()).filter(|name| !NOT_TRIED.contains(name));
+    let runs = ALL.iter().filter(|arch| arch.is_tuned() && arch.probe().is_ok());
+    let names = runs.map(|arch| arch.name());
     let mut knobs = vec![
         knob(typed, ARCHITECTURE, names.map(value).collect(), false),
         knob(typed, "workers", workers(), true),
@@ -152,7 +138,7 @@ fn value(text: &str) -> Value {
 
 fn first(space: &Space) -> Vec<Point> {
     let default = space.default_point();
-    let points = FIRST.iter().map(|settings| space.point_of(settings));
+    let points = TUNED_FIRST.iter().map(|settings| space.point_of(settings));
     // One of an architecture that cannot run here comes out as something else.
     points.filter(|point| *point != default).collect()
 }
@@ -230,8 +216,8 @@ mod tests {
     #[test]
     fn what_is_tried_first_is_among_the_values() {
         let space = space(&Typed::default());
-        for (settings, point) in FIRST.iter().zip(FIRST.iter().map(|one| space.point_of(one))) {
-            let set = space.settings(&point);
+        for settings in TUNED_FIRST {
+            let set = space.settings(&space.point_of(settings));
             for (key, wanted) in *settings {
                 let is_there = set.get(*key).is_some_and(|value| value.to_string() == *wanted);
                 assert!(is_there, "{key}={wanted} in {set:?}");

@@ -33,6 +33,17 @@ const RING_BUFFERS_MAX: u64 = 32_768;
 /// Most buffers that are registered with a ring (io_uring_register(2)).
 const RING_REGISTERED_MAX: u64 = 16_384;
 
+/// What `flyball tune` tries first. S4 recommends: in memory one non-blocking thread for each core,
+/// from the disk enough threads to hide it (M170); the rest is what the other papers do.
+pub const TUNED_FIRST: &[&[(&str, &str)]] = &[
+    &[("arch", "symped"), ("accept.limit", "inf")],
+    &[("arch", "uring")],
+    &[("arch", "watpipe"), ("watpipe.writers", "32")],
+    &[("arch", "amped"), ("amped.helpers", "32")],
+    &[("arch", "tux")],
+    &[("events", "epoll-edge"), ("accept.limit", "64")],
+];
+
 /// The settings.
 pub(super) const ROWS: &[Setting] = &[
     Setting {
@@ -181,7 +192,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Integer {
             least: 1,
             most: USER_THREADS_MAX,
-            set: |s, n| s.knot_threads = n as usize,
+            set: |s, n| s.user_threads.threads = n as usize,
         },
         default: Some("1000"),
         doc: "User-level threads of `knot-c`, per worker",
@@ -197,7 +208,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Size {
             least: KNOT_STACK_BYTES_LEAST,
             most: STACK_BYTES_MAX,
-            set: |s, n| s.knot_stack_bytes = n as usize,
+            set: |s, n| s.user_threads.stack_bytes = n as usize,
         },
         default: Some("64KiB"),
         doc: "Stack of each user-level thread of `knot-c` and `knot-a`",
@@ -212,9 +223,9 @@ pub(super) const ROWS: &[Setting] = &[
         task: Task::Architectures,
         kind: Kind::OneOf {
             names: &[
-                Word { name: "fifo", set: |s| s.knot_order = ThreadOrder::Fifo },
-                Word { name: "lifo", set: |s| s.knot_order = ThreadOrder::Lifo },
-                Word { name: "resource", set: |s| s.knot_order = ThreadOrder::Resource },
+                Word { name: "fifo", set: |s| s.user_threads.order = ThreadOrder::Fifo },
+                Word { name: "lifo", set: |s| s.user_threads.order = ThreadOrder::Lifo },
+                Word { name: "resource", set: |s| s.user_threads.order = ThreadOrder::Resource },
             ],
         },
         default: Some("fifo"),

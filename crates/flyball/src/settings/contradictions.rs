@@ -1,7 +1,7 @@
 //! Values that are right each by itself and contradict each other: something that is written would
 //! not be so. What is merely without effect is a warning, and no business of this file.
 
-use flyball_arch::{ACCESS_LOGS_MAX, ClientAddress, Settings};
+use flyball_arch::{ACCESS_LOGS_MAX, ALL, ClientAddress, Settings};
 use flyball_site::SiteSettings;
 
 use super::acme;
@@ -25,11 +25,7 @@ pub(super) fn of_server(settings: &Settings) -> Vec<Fault> {
     if is_written("limit.target") && target > head {
         faults.push(("limit.target", more(target as u64, "limit.head", head as u64)));
     }
-    let (reserve, helpers) = (settings.helper_reserve, settings.helpers);
-    if is_written("amped.reserve") && reserve > helpers {
-        let why = format!("{reserve} is more than amped.helpers, which is {helpers}");
-        faults.push(("amped.reserve", why));
-    }
+    faults.extend(ALL.iter().filter_map(|architecture| architecture.contradiction(settings)));
     faults
 }
 

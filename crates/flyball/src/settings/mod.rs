@@ -60,6 +60,7 @@ mod tls;
 mod typed;
 
 pub use address::{Schemed, admin_address};
+pub use architectures::TUNED_FIRST;
 pub use error::{ERRORS_MAX, Origin, SettingError};
 pub use expand::Environment;
 pub use explain::{Change, Explained, Group, explain};

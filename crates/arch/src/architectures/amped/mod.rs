@@ -98,6 +98,14 @@ impl Architecture for Amped {
         })
     }
 
+    fn contradiction(&self, settings: &Settings) -> Option<(&'static str, String)> {
+        let Settings { helpers, helper_reserve, given, .. } = settings;
+        // A default gives way to what is written.
+        let is_fault = given.contains_key("amped.reserve") && helper_reserve > helpers;
+        let why = || format!("{helper_reserve} is more than amped.helpers, which is {helpers}");
+        is_fault.then(|| ("amped.reserve", why()))
+    }
+
     fn calls(&self, settings: &Settings) -> &'static [Calls] {
         helpers::calls(settings)
     }

@@ -78,7 +78,7 @@ impl Architecture for KnotC {
         let stacks = stacks_max();
         let most = connections.min(stacks);
         let by = if stacks < connections { "by vm.max_map_count" } else { "by connections.max" };
-        let is_cut = settings.knot_threads > most;
+        let is_cut = settings.user_threads.threads > most;
         is_cut.then(|| Cut { key: "knot.threads", most, by: by.into() })
     }
 
@@ -96,7 +96,7 @@ impl Architecture for KnotC {
 
     fn run(&self, mut worker: Worker) -> io::Result<Report> {
         let settings = Arc::clone(&worker.settings);
-        let threads = settings.knot_threads;
+        let threads = settings.user_threads.threads;
         let running = threads.min(worker.connections_max).min(stacks_max());
         if running < threads && settings.given.contains_key("knot.threads") {
             worker.say(&format!("{running} of {threads} threads run: no more connections fit"));

@@ -90,6 +90,11 @@ impl Architecture for ThreadPerConnection {
         &[Calls::Threads]
     }
 
+    /// Threads without number do not serve a site.
+    fn is_tuned(&self) -> bool {
+        false
+    }
+
     fn sockets(&self) -> Sockets {
         Sockets::Shared
     }

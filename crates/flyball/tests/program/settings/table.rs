@@ -12,7 +12,7 @@ use flyball_arch::{
     CloseAfter, CompletionOrder, Events, Experiment, GovernorMode, GovernorSettings, HelperKind,
     Listen, LogFormat, LogLevel, LogSettings, LoopHabits, ResidencyTest, RingSettings,
     RunningSettings, SandboxMode, SandboxSettings, SendMode, Settings, SpoolSettings,
-    StageSettings, ThreadOrder, TicketKeys, TlsSettings, Violation, WorkOrder,
+    StageSettings, ThreadOrder, TicketKeys, TlsSettings, UserThreadSettings, Violation, WorkOrder,
 };
 use flyball_http::{HeadStyle, Limits};
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
@@ -86,9 +86,7 @@ fn all_different() -> Settings {
         processes: 3,
         groups: Some(3),
         stack_bytes: 3,
-        knot_threads: 3,
-        knot_stack_bytes: 3,
-        knot_order: ThreadOrder::Lifo,
+        user_threads: UserThreadSettings { threads: 3, stack_bytes: 3, order: ThreadOrder::Lifo },
         stages: StageSettings { partitions: Some(3), readers: 3, writers: 3 },
         ring: different_ring(),
         drain_ms: 3,
