@@ -3,9 +3,8 @@
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
-use flyball_http::Limits;
 use flyball_http::date::parse_date;
-use flyball_http::h1::{Client, Event};
+use flyball_http::h1::{Incoming, Part};
 
 use crate::dial::Peer;
 
@@ -42,39 +41,25 @@ pub(crate) fn ask(peer: Peer<'_>, request: &[u8]) -> Result<Reply, String> {
     let told = |error: io::Error| error.to_string();
     let mut socket = peer.dial(WAIT_MAX).map_err(told)?;
     socket.write_all(request).map_err(told)?;
-    let mut client = Client::new(Limits::default());
-    client.requested(false);
-    let (mut held, mut input) = (Vec::new(), vec![0; 64 << 10]);
+    let (mut answer, mut input) = (Incoming::new(false), vec![0; 64 << 10]);
     let mut reply = Reply::default();
     loop {
-        let received = socket.read(&mut input).map_err(told)?;
-        held.extend_from_slice(&input[..received]);
-        let mut at = 0;
-        loop {
-            let (consumed, event) = client.recv(&held[at..]);
-            at += consumed;
-            match event {
-                Event::Head(head) => {
-                    reply.status = head.status;
-                    reply.head = held[at - consumed..at].to_vec();
-                }
-                Event::Body(ready) => {
-                    reply.body.extend_from_slice(&held[at..at + ready]);
-                    client.taken(ready);
-                    at += ready;
-                }
-                Event::End => return Ok(reply),
-                Event::More => break,
-                Event::Idle | Event::Broken(_) => return Err("a reply that is not HTTP".into()),
+        match answer.next_part() {
+            Part::Head(head, bytes) => {
+                reply.status = head.status;
+                reply.head = bytes.to_vec();
             }
-        }
-        held.drain(..at);
-        if received == 0 {
-            let is_over = client.eof() == Event::End;
-            return if is_over { Ok(reply) } else { Err("half a reply".into()) };
-        }
-        if reply.body.len() > BODY_MAX {
-            return Err(format!("a reply of more than {BODY_MAX} bytes"));
+            Part::Body(bytes) => reply.body.extend_from_slice(bytes),
+            Part::End => return Ok(reply),
+            Part::Broken(_) => return Err("a reply that is not HTTP".into()),
+            Part::More if reply.body.len() > BODY_MAX => {
+                return Err(format!("a reply of more than {BODY_MAX} bytes"));
+            }
+            Part::More => match socket.read(&mut input).map_err(told)? {
+                0 if answer.eof() == Part::End => return Ok(reply),
+                0 => return Err("half a reply".into()),
+                received => answer.received(&input[..received]),
+            },
         }
     }
 }

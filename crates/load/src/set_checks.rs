@@ -6,8 +6,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use flyball_http::Limits;
-use flyball_http::h1::{Client, Event};
+use flyball_http::h1::{Incoming, Part};
 
 use crate::dial::Peer;
 use crate::fileset::{FileContent, Manifest};
@@ -85,46 +84,35 @@ fn places(count: usize) -> impl Iterator<Item = usize> {
 fn difference(peer: Peer<'_>, request: &Prepared) -> io::Result<Option<String>> {
     let mut socket = peer.dial(WAIT_MAX)?;
     socket.write_all(&request.bytes)?;
-    let mut client = Client::new(Limits::default());
-    client.requested(request.is_head);
-    let (mut held, mut input) = (Vec::with_capacity(REPLY_MAX), [0; 4_096]);
+    let (mut answer, mut input) = (Incoming::new(request.is_head), [0; 4_096]);
     let (mut body, expected) = (0_u64, &request.expected);
-    while held.len() < REPLY_MAX && body < BYTES as u64 {
-        let received = socket.read(&mut input)?;
-        if received == 0 {
-            break;
-        }
-        held.extend_from_slice(&input[..received]);
-        let mut at = 0;
-        loop {
-            let (consumed, event) = client.recv(&held[at..]);
-            at += consumed;
-            match event {
-                Event::Head(head) => {
-                    if expected.status.is_some_and(|status| status != head.status) {
-                        return Ok(Some(format!("the status {}", head.status)));
-                    }
-                    let wrong = |length: &u64| expected.length.is_some_and(|size| size != *length);
-                    if let Some(length) = head.length.filter(wrong) {
-                        return Ok(Some(format!("{length} bytes")));
-                    }
+    loop {
+        let held = answer.held();
+        match answer.next_part() {
+            Part::Head(head, _) => {
+                if expected.status.is_some_and(|status| status != head.status) {
+                    return Ok(Some(format!("the status {}", head.status)));
                 }
-                Event::Body(ready) => {
-                    let bytes = &held[at..at + ready];
-                    if expected.content.as_ref().is_some_and(|own| !own.matches(body, bytes)) {
-                        return Ok(Some("another body".into()));
-                    }
-                    body += ready as u64;
-                    client.taken(ready);
-                    at += ready;
+                let wrong = |length: &u64| expected.length.is_some_and(|size| size != *length);
+                if let Some(length) = head.length.filter(wrong) {
+                    return Ok(Some(format!("{length} bytes")));
                 }
-                Event::More => break,
-                Event::End | Event::Idle | Event::Broken(_) => return Ok(None),
             }
+            Part::Body(bytes) => {
+                if expected.content.as_ref().is_some_and(|own| !own.matches(body, bytes)) {
+                    return Ok(Some("another body".into()));
+                }
+                body += bytes.len() as u64;
+            }
+            Part::More if held < REPLY_MAX && body < BYTES as u64 => {
+                match socket.read(&mut input)? {
+                    0 => return Ok(None),
+                    received => answer.received(&input[..received]),
+                }
+            }
+            Part::More | Part::End | Part::Broken(_) => return Ok(None),
         }
-        held.drain(..at);
     }
-    Ok(None)
 }
 
 #[cfg(test)]

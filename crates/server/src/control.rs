@@ -9,8 +9,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use flyball_http::Limits;
-use flyball_http::h1::{Client, Event};
+use flyball_http::h1::{Incoming, Part};
 use flyball_sys::channel::{self, Channel};
 use flyball_sys::clock;
 use flyball_sys::net::{self, Endpoint, Peer};
@@ -357,21 +356,15 @@ pub fn ask_at(
             Err(error) => return Err(fail(error)),
         }
     };
-    let mut input = Vec::new();
-    let mut client = Client::new(Limits::default());
-    client.requested(false);
+    let mut answer = Incoming::new(false);
     let (mut status, mut body) = (0, Vec::new());
     loop {
-        let (consumed, event) = client.recv(&input);
-        input.drain(..consumed);
-        match event {
-            Event::Head(head) => status = head.status,
-            Event::Body(ready) => {
-                body.extend(input.drain(..ready));
-                client.taken(ready);
-            }
-            Event::End => return Ok((status, String::from_utf8_lossy(&body).into_owned())),
-            Event::More if input.len() + body.len() < ANSWER_BYTES_MAX => {
+        let held = answer.held();
+        match answer.next_part() {
+            Part::Head(head, _) => status = head.status,
+            Part::Body(bytes) => body.extend_from_slice(bytes),
+            Part::End => return Ok((status, String::from_utf8_lossy(&body).into_owned())),
+            Part::More if held + body.len() < ANSWER_BYTES_MAX => {
                 if start.elapsed() >= timeout {
                     return Err(fail(io::ErrorKind::TimedOut.into()));
                 }
@@ -380,7 +373,7 @@ pub fn ask_at(
                 if read == 0 {
                     return Err("the server closed the connection without an answer".into());
                 }
-                input.extend_from_slice(&piece[..read]);
+                answer.received(&piece[..read]);
             }
             other => return Err(format!("the server's answer makes no sense: {other:?}")),
         }

@@ -14,8 +14,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use flyball_http::h1::{Client, Event};
-use flyball_http::limits::Limits;
+use flyball_http::h1::{Incoming, Part};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{Request, Response};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
@@ -256,41 +255,32 @@ fn encode(request: &Request<()>, body: &[u8]) -> Vec<u8> {
 }
 
 fn receive(stream: &mut impl Read, to_head: bool) -> io::Result<Response<Bytes>> {
-    let mut client = Client::new(Limits::default());
-    client.requested(to_head);
-    let (mut input, mut parts, mut body) = (Vec::new(), None, Vec::new());
+    let (mut answer, mut input) = (Incoming::new(to_head), vec![0; PIECE]);
+    let (mut parts, mut body) = (None, Vec::new());
     loop {
-        let (consumed, event) = client.recv(&input);
-        if let Event::Head(head) = event {
-            parts = Some(fields(&input[consumed - head.len..consumed])?);
-        }
-        input.drain(..consumed);
-        let event = match event {
-            Event::More => {
-                let len = input.len();
-                input.resize(len + PIECE, 0);
+        let part = match answer.next_part() {
+            Part::More => {
                 // An end without the word of TLS is an error: what comes may have been cut.
-                let read = stream.read(&mut input[len..])?;
-                input.truncate(len + read);
+                let read = stream.read(&mut input)?;
                 if read > 0 {
+                    answer.received(&input[..read]);
                     continue;
                 }
-                client.eof()
+                answer.eof()
             }
-            event => event,
+            part => part,
         };
-        match event {
-            Event::Body(ready) if body.len() + ready <= ANSWER_MAX => {
-                body.extend(input.drain(..ready));
-                client.taken(ready);
+        match part {
+            Part::Head(_, bytes) => parts = Some(fields(bytes)?),
+            Part::Body(bytes) if body.len() + bytes.len() <= ANSWER_MAX => {
+                body.extend_from_slice(bytes);
             }
-            Event::Body(_) => return Err(io::ErrorKind::FileTooLarge.into()),
-            Event::End => break,
-            Event::Head(_) | Event::More => {}
-            Event::Broken(refusal) => {
+            Part::Body(_) => return Err(io::ErrorKind::FileTooLarge.into()),
+            Part::End => break,
+            Part::More => {}
+            Part::Broken(refusal) => {
                 return Err(io::Error::other(format!("the answer is broken: {refusal:?}")));
             }
-            Event::Idle => return Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
     let head = parts.ok_or(io::ErrorKind::UnexpectedEof)?;

@@ -2,10 +2,12 @@
 
 mod client;
 mod conn;
+mod incoming;
 mod progress;
 pub mod state;
 mod stream;
 
 pub use client::{AnswerHead, Client, Event};
 pub use conn::{Conn, Wants};
+pub use incoming::{Incoming, Part};
 pub use stream::STREAM_QUEUED_MAX;
