@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::random::Random;
 use super::secure::Secure;
-use super::site::{LARGE_BYTES, MEDIUM_BYTES};
+use super::site::{FASTCGI, LARGE_BYTES, MEDIUM_BYTES, SCGI};
 
 /// Bytes of a request that are shown.
 const SHOWN_BYTES: usize = 300;
@@ -148,9 +148,29 @@ impl fmt::Debug for Client {
 impl Dialogue {
     /// Whether a server is asked behind this one.
     pub(super) fn asks_server(&self) -> bool {
-        let asks = |request: &Vec<u8>| request.windows(4).any(|part| part == b"/app");
+        self.requests.iter().any(|request| path_of_server(request).is_some())
+    }
+
+    /// Whether one is asked by SCGI.
+    pub(super) fn asks_by_scgi(&self) -> bool {
+        let asks =
+            |request: &Vec<u8>| request.windows(SCGI.len()).any(|part| part == SCGI.as_bytes());
         self.requests.iter().any(asks)
     }
+
+    /// Has the servers behind this one asked by SCGI.
+    pub(super) fn ask_by_scgi(&mut self) {
+        for request in &mut self.requests {
+            if let Some(at) = path_of_server(request) {
+                request[at..at + SCGI.len()].copy_from_slice(SCGI.as_bytes());
+            }
+        }
+    }
+}
+
+/// Where the path of a server behind this one is in a request.
+fn path_of_server(request: &[u8]) -> Option<usize> {
+    request.windows(FASTCGI.len()).position(|part| part == FASTCGI.as_bytes())
 }
 
 /// A dialogue of at most six requests, of which only the last ends the connection.

@@ -38,6 +38,9 @@ use world::{World, within};
 /// Steps of the fast tier.
 const STEPS: u64 = 1_000_000;
 
+/// Of so many cases one asks the servers behind this one by SCGI.
+const SCGI_ONE_IN: usize = 5;
+
 /// Most clients of a run.
 const CLIENTS_MAX: usize = 4;
 
@@ -76,9 +79,14 @@ impl Case {
         let harsh = random.one_in(2);
         let mut schedule = Schedule::draw(random, harsh);
         schedule.ends &= way.ends();
-        let dialogues = (0..1 + random.below(CLIENTS_MAX)).map(|_| dialogue(random)).collect();
+        let mut dialogues: Vec<Dialogue> =
+            (0..1 + random.below(CLIENTS_MAX)).map(|_| dialogue(random)).collect();
         // Of its own, so that all else stays as it was before there was any.
-        let speaks = Speaks::draw(&mut Random::of(!seed));
+        let apart = &mut Random::of(!seed);
+        let speaks = Speaks::draw(apart);
+        if apart.one_in(SCGI_ONE_IN) {
+            dialogues.iter_mut().for_each(Dialogue::ask_by_scgi);
+        }
         Case { seed, way, schedule, dialogues, fault: Fault::None, speaks, is_told: false }
     }
 
@@ -211,7 +219,10 @@ fn a_buffer_that_is_given_back_while_it_is_sent_is_found() {
 
 #[test]
 fn memory_of_a_link_that_is_given_back_early_is_found() {
-    let (case, failure) = found(Fault::LinkGivenBackEarly, |case| case.way == Way::Ring);
+    // Another responder says something else to what it does not understand.
+    let by_scgi = |case: &Case| case.dialogues.iter().any(Dialogue::asks_by_scgi);
+    let may_show = |case: &Case| case.way == Way::Ring && !by_scgi(case);
+    let (case, failure) = found(Fault::LinkGivenBackEarly, may_show);
     // The server does not understand what it gets, or the client gets something else.
     let shows = ["a client got", "a record of kind", "a good link is closed"];
     assert!(shows.iter().any(|why| failure.why.contains(why)), "{failure}");
@@ -253,6 +264,18 @@ fn a_client_that_was_slower_than_the_server_gives_the_link_back() {
     ask_for_links("GET /app?9000 HTTP/1.1\r\nHost: a\r\n\r\n", slow);
     let large = "GET /large.txt HTTP/1.1\r\nHost: a\r\n\r\n";
     ask_for_links(&format!("{large}GET /app?300 HTTP/1.1\r\nHost: a\r\n\r\n"), slow);
+}
+
+#[test]
+fn a_server_says_the_same_by_scgi_as_by_fastcgi() {
+    let asked = |path: &str| {
+        let requests = vec![format!("GET {path}/x?300 HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes()];
+        oracle::answers(&[Dialogue { requests, ending: Ending::Patient }], false)[0].len()
+    };
+    assert!(asked(site::SCGI) > 300);
+    assert_eq!(asked(site::SCGI), asked(site::FASTCGI));
+    let parts = Schedule { is_undisturbed: false, take_max: 100, ..Schedule::UNDISTURBED };
+    ask_for_links("GET /cgi/x?9000 HTTP/1.1\r\nHost: a\r\n\r\n", parts);
 }
 
 /// Clients that shake hands at once: more than one turn answers.

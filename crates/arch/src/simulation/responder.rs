@@ -1,5 +1,5 @@
-//! A FastCGI server at the other end of a link: it answers each request by what that says of
-//! itself, and keeps the link.
+//! A server at the other end of a link: it answers each request by what that says of itself. By
+//! FastCGI it keeps the link, by SCGI it closes it.
 
 /// Bytes in front of the content of a record.
 const HEADER_BYTES: usize = 8;
@@ -23,16 +23,46 @@ pub(super) struct Responder {
     body: Vec<u8>,
     /// A request has begun that is not answered.
     is_asked: bool,
+    /// It speaks SCGI.
+    is_scgi: bool,
 }
 
 impl Responder {
-    /// Whether nothing was asked that was not answered.
+    /// Whether nothing was asked that was not answered, and something may be.
     pub(super) fn is_at_rest(&self) -> bool {
-        !self.is_asked
+        !self.is_asked && !self.is_scgi
+    }
+
+    /// Whether it closes the link once all is sent that it has said.
+    pub(super) fn closes(&self) -> bool {
+        !self.is_asked && self.is_scgi
     }
 
     /// What it says to all that it has received.
     pub(super) fn answer(&mut self, received: &[u8]) -> Vec<u8> {
+        match received.first() {
+            Some(first) if first.is_ascii_digit() => self.answer_scgi(received),
+            _ => self.answer_fastcgi(received),
+        }
+    }
+
+    fn answer_scgi(&mut self, received: &[u8]) -> Vec<u8> {
+        if self.closes() {
+            return Vec::new();
+        }
+        (self.is_asked, self.is_scgi) = (true, true);
+        let Some((head, body)) = netstring(received) else { return Vec::new() };
+        let param = |wanted: &str| scgi_param(head, wanted);
+        let len = param("CONTENT_LENGTH").parse().expect("a length");
+        if body.len() < len {
+            return Vec::new();
+        }
+        assert_eq!(body.len(), len, "more than the body");
+        self.is_asked = false;
+        said(&param("REQUEST_METHOD"), &param("REQUEST_URI"), body)
+    }
+
+    fn answer_fastcgi(&mut self, received: &[u8]) -> Vec<u8> {
         let mut said = Vec::new();
         while let Some((kind, content, len)) = record(&received[self.at..]) {
             self.at += len;
@@ -50,19 +80,11 @@ impl Responder {
         said
     }
 
-    fn say(&self, said: &mut Vec<u8>) {
-        let (uri, method) = (self.param("REQUEST_URI"), self.param("REQUEST_METHOD"));
-        let sum: u64 = self.body.iter().map(|byte| u64::from(*byte)).sum();
-        let text = format!("{method} {uri} with {} bytes, {sum}; ", self.body.len());
-        let len = uri.split_once('?').and_then(|(_, len)| len.parse().ok()).unwrap_or(0);
-        // Else how the body leaves depends on how much of it is there.
-        let kind = "application/octet-stream";
-        let head = format!("Content-Type: {kind}\r\nContent-Length: {len}\r\n\r\n");
-        let mut answer = head.into_bytes();
-        answer.extend(text.bytes().cycle().take(len));
-        answer.chunks(RECORD_BYTES_MAX).for_each(|content| add(STDOUT, content, said));
-        add(STDOUT, &[], said);
-        add(END, &[0; 8], said);
+    fn say(&self, records: &mut Vec<u8>) {
+        let answer = said(&self.param("REQUEST_METHOD"), &self.param("REQUEST_URI"), &self.body);
+        answer.chunks(RECORD_BYTES_MAX).for_each(|content| add(STDOUT, content, records));
+        add(STDOUT, &[], records);
+        add(END, &[0; 8], records);
     }
 
     /// A parameter of the request.
@@ -79,6 +101,36 @@ impl Responder {
         }
         panic!("no {wanted}")
     }
+}
+
+/// The answer to a request.
+fn said(method: &str, uri: &str, body: &[u8]) -> Vec<u8> {
+    let sum: u64 = body.iter().map(|byte| u64::from(*byte)).sum();
+    let text = format!("{method} {uri} with {} bytes, {sum}; ", body.len());
+    let len = uri.split_once('?').and_then(|(_, len)| len.parse().ok()).unwrap_or(0);
+    // Else how the body leaves depends on how much of it is there.
+    let kind = "application/octet-stream";
+    let head = format!("Content-Type: {kind}\r\nContent-Length: {len}\r\n\r\n");
+    let mut answer = head.into_bytes();
+    answer.extend(text.bytes().cycle().take(len));
+    answer
+}
+
+/// The variables of a request by SCGI, and what follows them, once all of them came.
+fn netstring(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let colon = bytes.iter().position(|byte| *byte == b':')?;
+    let (len, rest) = (str::from_utf8(&bytes[..colon]).expect("a length"), &bytes[colon + 1..]);
+    let (head, rest) = rest.split_at_checked(len.parse().expect("a length"))?;
+    let (comma, body) = rest.split_first()?;
+    assert_eq!(*comma, b',', "the end of a netstring");
+    Some((head, body))
+}
+
+/// One of those variables.
+fn scgi_param(head: &[u8], wanted: &str) -> String {
+    let texts: Vec<&[u8]> = head.split(|byte| *byte == 0).collect();
+    let pair = texts.chunks_exact(2).find(|pair| pair[0] == wanted.as_bytes());
+    String::from_utf8_lossy(pair.unwrap_or_else(|| panic!("no {wanted}"))[1]).into_owned()
 }
 
 /// The length of a name or a value.

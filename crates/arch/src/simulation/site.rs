@@ -31,6 +31,10 @@ pub(super) const LARGE_BYTES: usize = 60_000;
 /// Largest body that a cache holds.
 const SMALL_BYTES_MAX: u64 = 2_000;
 
+/// Paths of servers behind this one. They are equally long.
+pub(super) const FASTCGI: &str = "/app";
+pub(super) const SCGI: &str = "/cgi";
+
 /// How much longer than usual clients may take where all answers must come.
 const PATIENCE: u64 = 1_000;
 
@@ -65,17 +69,23 @@ fn content() -> &'static Content {
         };
         // Links to it are simulated, wherever it listens.
         let server = ResponderSettings {
-            path: "/app".to_owned(),
+            path: FASTCGI.to_owned(),
             server: Some(Endpoint::Unix(directory.path().join("socket"))),
-            script: Some("/app".into()),
+            script: Some(FASTCGI.into()),
             idle_links: 100,
             ..ResponderSettings::default()
+        };
+        let closing = ResponderSettings {
+            path: SCGI.to_owned(),
+            script: Some(SCGI.into()),
+            ..server.clone()
         };
         let site = SiteSettings {
             root: Some(directory.path().to_owned()),
             listing: true,
             modules: vec![hello, ModuleSettings::digest("/digest")],
             fastcgi: vec![server],
+            scgi: vec![closing],
             ..SiteSettings::default()
         };
         let sites = Sites::open(&[site], &Rights::OWN).expect("the site can be opened");

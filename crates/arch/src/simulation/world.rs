@@ -353,6 +353,7 @@ impl World {
         let World { lines, acts, schedule, random, .. } = self;
         let line = &lines[at];
         let (client, is_link) = (&line.client, line.responder.is_some());
+        let closes = line.responder.as_ref().is_some_and(Responder::closes);
         let is_guided = schedule.is_undisturbed && !is_link;
         if client.is_over {
             return;
@@ -375,7 +376,7 @@ impl World {
         let has_all = client.ending == Ending::Early || client.received.len() >= client.expected;
         match client.has_sent_all() {
             false if client.can_send() && line.input_room() > 0 => acts.push(Act::Send(at)),
-            true if has_all && !is_link => acts.push(Act::Finish(at)),
+            true if closes || has_all && !is_link => acts.push(Act::Finish(at)),
             _ => {}
         }
     }
