@@ -269,20 +269,8 @@ impl Confinement {
             Part::Worker(architecture) => {
                 let beside: Vec<OwnedFd> = beside(settings).filter_map(Result::ok).collect();
                 let grants = grants_of_worker(settings, sites, &beside);
-                let own = architecture.calls(settings);
-                let mut calls = [&SERVING, own].concat();
-                if settings.experiment.as_ref().is_some_and(|e| e.accept_lock.is_some()) {
-                    calls.push(Calls::Locks);
-                }
-                calls.extend(architecture.bounds_its_queues(settings).then_some(Calls::Listen));
-                // Pipes for programs, which another process starts, and waiting for them.
-                let for_programs = [Calls::Handover, Calls::Readiness];
-                let missing = for_programs.into_iter().filter(|group| !own.contains(group));
-                calls.extend(missing.filter(|_| sites.programs().is_some()));
-                calls.extend(sites.spool().filter(|s| s.unlinks()).map(|_| Calls::Append));
-                calls.extend(calls_of_servers(sites));
-                calls.extend(sites.has_modules().then_some(Calls::Timers));
-                let locked_bytes = if own.contains(&Calls::Ring) {
+                let calls = calls_of_worker(architecture, settings, sites);
+                let locked_bytes = if calls.contains(&Calls::Ring) {
                     // Rings count, those of all processes of a user together (Linux 6.14).
                     Some(u64::MAX)
                 } else {
@@ -397,6 +385,28 @@ fn ports_of(sites: &Sites) -> Vec<u16> {
         Endpoint::Unix(_) => None,
     };
     sites.upstreams().into_iter().filter_map(|upstream| port(upstream)).collect()
+}
+
+/// The groups of system calls that a worker is left with.
+fn calls_of_worker(
+    architecture: &dyn Architecture,
+    settings: &Settings,
+    sites: &Sites,
+) -> Vec<Calls> {
+    let own = architecture.calls(settings);
+    let mut calls = [&SERVING, own].concat();
+    if settings.experiment.as_ref().is_some_and(|e| e.accept_lock.is_some()) {
+        calls.push(Calls::Locks);
+    }
+    calls.extend(architecture.bounds_its_queues(settings).then_some(Calls::Listen));
+    // Pipes for programs, which another process starts, and waiting for them.
+    let for_programs = [Calls::Handover, Calls::Readiness];
+    let missing = for_programs.into_iter().filter(|group| !own.contains(group));
+    calls.extend(missing.filter(|_| sites.programs().is_some()));
+    calls.extend(sites.spool().filter(|s| s.unlinks()).map(|_| Calls::Append));
+    calls.extend(calls_of_servers(sites));
+    calls.extend(sites.has_modules().then_some(Calls::Timers));
+    calls
 }
 
 /// What connecting to servers that answer takes.
