@@ -1,6 +1,8 @@
 //! The access log, and who the client is taken to be: the same lines whoever serves.
 
+use std::net::TcpStream;
 use std::path::PathBuf;
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use flyball_testkit::{Client, LARGE_BYTES, Server, wait};
@@ -321,6 +323,51 @@ pub(crate) fn a_line_tells_when_its_answer_began_and_ended(mount: &Mount) {
     let around_ms = began_ms - CLOCK_MS_MAX..=ended_ms;
     assert!(around_ms.contains(&number(4)), "{line} within {around_ms:?}");
     assert_eq!(words[5].len(), 32 + "/large.bin".len(), "{line}");
+}
+
+/// Two ticks of a kernel that has 250 in a second.
+const TICKS_MS: u64 = 8;
+
+/// The server stands still, and so the client waits in the accept queue.
+pub(crate) fn who_has_waited_in_the_queue_is_logged_with_that_time(mount: &Mount) {
+    // What its client says first over TLS is known too late to have come by then.
+    let defer = format!("accept.defer = {}\n", !mount.is_secure());
+    let format = "log.format = \"$path $queued_ms $age_ms\"\n";
+    let logged = Logged::start(mount, &(defer + format));
+    let ms_since = |then: Instant| then.elapsed().as_millis() as u64;
+    let held = logged.server.hold();
+    let before = Instant::now();
+    let stream = TcpStream::connect(logged.server.address()).expect("the kernel accepts");
+    let mut client = Client::accepted(stream);
+    if !mount.is_secure() {
+        client.send(get("/hello.txt"));
+    }
+    let queued = Instant::now();
+    let (mut client, least) = thread::scope(|scope| {
+        let client = scope.spawn(|| match mount.is_secure() {
+            false => client,
+            true => {
+                let mut client = client.secure();
+                client.send(get("/hello.txt"));
+                client
+            }
+        });
+        wait::dawdle(HELD);
+        let least = ms_since(queued) - TICKS_MS;
+        drop(held);
+        (client.join().expect("it shakes hands"), least)
+    });
+    assert_eq!(client.response().status(), 200);
+    let most = ms_since(before) + TICKS_MS;
+    assert_eq!(client.ask(get("/absent")).status(), 404);
+    drop(client);
+    let lines = logged.lines();
+    let mut first = lines[0].split(' ').skip(1).map(|word| word.parse::<u64>().ok());
+    let [queued, age] = [first.next().flatten(), first.next().flatten()];
+    let is_within = |ms: u64| (least..=most).contains(&ms);
+    assert!(queued.is_some_and(is_within), "{lines:?} is not within {least} to {most}");
+    assert!(age.map_or(mount.is_secure(), is_within), "{lines:?} is not within {least} to {most}");
+    assert_eq!(lines[1..], ["/absent - -"]);
 }
 
 /// The header of version 2 of the PROXY protocol for a client at 198.51.100.7, with a value behind

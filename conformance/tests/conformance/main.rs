@@ -320,6 +320,7 @@ for_each_architecture! {
             who_leaves_within_a_download_is_logged_with_what_it_took,
             who_takes_too_long_is_logged_as_that,
             a_line_tells_when_its_answer_began_and_ended,
+            who_has_waited_in_the_queue_is_logged_with_that_time,
             a_trusted_proxy_tells_who_connects,
             a_header_of_a_stranger_and_a_missing_one_are_refused,
             fields_of_trusted_proxies_tell_who_asks,
@@ -346,6 +347,7 @@ for_each_architecture! {
             who_leaves_within_a_download_is_logged_with_what_it_took,
             who_takes_too_long_is_logged_as_that,
             a_line_tells_when_its_answer_began_and_ended,
+            who_has_waited_in_the_queue_is_logged_with_that_time,
         ],
     ]
 }

@@ -179,7 +179,7 @@ impl Desk {
                 owner: block,
                 writers: Writers::One,
             },
-            turn: Turn::new(clock::monotonic_ns),
+            turn: Turn::new(clock::monotonic_ns, flyball_sys::clock::tick_ns()),
             tried: trial.as_ref().map(|trial| trial.with_connections()).unwrap_or_default(),
             buffers: Lender::default(),
             hellos: Hellos::default(),

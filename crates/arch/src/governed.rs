@@ -88,7 +88,7 @@ impl Governed {
 
 /// How old a connection is, where the kernel tells.
 fn age(socket: &Owned) -> Option<Age> {
-    let net::Age { queued_ms, silent_ms, half_closed } = net::age(socket)?;
+    let net::Age { queued_ms, silent_ms, half_closed, .. } = net::age(socket)?;
     let [queued, silent] = [queued_ms, silent_ms].map(|ms| Ns::from(ms) * MS);
     Some(Age { queued, silent, half_closed })
 }

@@ -6,12 +6,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_conn::Peer;
+use flyball_conn::{Arrival, Peer};
 use flyball_http::Remote;
+use flyball_observe::queues::Queues;
 use flyball_sys::owned::{Opening, Owned};
 use flyball_tls::Config;
 
-use crate::kernel::net;
+use crate::kernel::{clock, net};
 use crate::limits::BLOCKING_TICK_MS;
 
 /// A listening socket, and what is spoken on the connections that come from it.
@@ -27,12 +28,31 @@ pub struct Listener {
     is_shared: bool,
     /// Its connections come from processes of this machine, which have no address.
     is_unix: bool,
+    /// Whether it asks how old they are.
+    asks_ages: bool,
+    queue: Option<Queue>,
+}
+
+/// Where it tells how long the head of its accept queue waits, by its number among all sockets.
+#[derive(Clone, Debug)]
+struct Queue {
+    queues: Arc<Queues>,
+    socket: usize,
 }
 
 impl Listener {
     /// One whose connections speak TLS by this, or plain text.
     pub fn new(socket: Arc<OwnedFd>, tls: Option<Config>) -> Listener {
-        Listener { socket, tls, address: 0, hosts: 0, is_shared: false, is_unix: false }
+        Listener {
+            socket,
+            tls,
+            address: 0,
+            hosts: 0,
+            is_shared: false,
+            is_unix: false,
+            asks_ages: false,
+            queue: None,
+        }
     }
 
     /// The same, where the hosts of this number are served alone.
@@ -57,6 +77,20 @@ impl Listener {
     #[must_use]
     pub fn over_unix(self, is_unix: bool) -> Listener {
         Listener { is_unix, ..self }
+    }
+
+    /// The same, which asks the kernel how old each connection is if that is true: one call for
+    /// each.
+    #[must_use]
+    pub fn asking_ages(self, asks_ages: bool) -> Listener {
+        Listener { asks_ages, ..self }
+    }
+
+    /// The same, which tells there how long the head of its queue waits, while that is asked for:
+    /// by its number among the sockets of all addresses.
+    #[must_use]
+    pub fn seen_in(self, queues: &Arc<Queues>, socket: usize) -> Listener {
+        Listener { queue: Some(Queue { queues: Arc::clone(queues), socket }), ..self }
     }
 
     /// The number of its address among those of the server.
@@ -90,13 +124,33 @@ impl Listener {
             // It is not inherited from the listening socket, as that of TCP is.
             net::set_timeout(&socket, Duration::from_millis(BLOCKING_TICK_MS))?;
         }
-        Ok((socket, self.peer(address)))
+        let peer = self.peer(address, Some(socket.as_fd()));
+        Ok((socket, peer))
     }
 
-    /// The other end of a connection that it accepted from this address.
-    pub(crate) fn peer(&self, address: SocketAddr) -> Peer {
+    /// The other end of a connection that it accepted now from this address, whose socket this is
+    /// where it has one that can be asked.
+    pub(crate) fn peer(&self, address: SocketAddr, socket: Option<BorrowedFd<'_>>) -> Peer {
         let remote = if self.is_unix { Remote::Unix } else { Remote::Ip(address.ip()) };
-        Peer { remote, tls: self.tls.clone(), listener: self.hosts }
+        Peer { remote, tls: self.tls.clone(), listener: self.hosts, arrival: self.arrival(socket) }
+    }
+
+    /// How long a connection had been there that was accepted now, if anything asks for that.
+    fn arrival(&self, socket: Option<BorrowedFd<'_>>) -> Arrival {
+        // What is accepted was the head of its queue.
+        let told = |queue: &&Queue| queue.queues.accepted(queue.socket, clock::monotonic_ms);
+        let queue = self.queue.as_ref().filter(told);
+        let asked = socket.filter(|_| self.asks_ages || queue.is_some());
+        let Some(age) = asked.and_then(net::age) else { return Arrival::default() };
+        if let Some(Queue { queues, socket }) = queue {
+            queues.saw(*socket, age.queued_ms.into(), clock::monotonic_ms());
+        }
+        let mut arrival = Arrival::of(age, clock::monotonic_ns());
+        if self.tls.is_some() {
+            // That is a handshake, and no request.
+            arrival.says_more();
+        }
+        arrival
     }
 
     /// The socket itself.

@@ -545,6 +545,13 @@ impl Settings {
         all.filter_map(|(key, log)| Some((key, log.path()?.to_owned()))).collect()
     }
 
+    /// Whether a log tells how long requests have waited in the kernel, which is asked for each
+    /// connection then.
+    pub fn asks_ages(&self) -> bool {
+        let tells = self.log.format.asks_ages() && !self.access_logs().all().is_empty();
+        tells || self.log.slow != AccessLog::Off
+    }
+
     /// Whether anybody asks for the addresses of clients: `uring` keeps sockets that cannot tell
     /// theirs if not.
     pub(crate) fn needs_addresses(&self) -> bool {

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use flyball_conn::ClientLimits;
 use flyball_observe::counters::Blocks;
 use flyball_observe::hosts::OTHER;
+use flyball_observe::queues::Queues;
 use flyball_observe::trace::Ring;
 use flyball_site::SiteSettings;
 use flyball_site::modules::ModuleSettings;
@@ -15,7 +16,7 @@ use flyball_sys::shared::SharedCounters;
 use crate::live::Live;
 
 /// The counters, and beside them what clients use, limits that change while the server runs,
-/// timelines of requests, and how full the spool is.
+/// timelines of requests, how long heads of accept queues wait, and how full the spool is.
 #[derive(Debug)]
 pub struct SharedState {
     /// What is counted.
@@ -23,6 +24,7 @@ pub struct SharedState {
     clients: Arc<ClientLimits>,
     live: Arc<Live>,
     traces: Arc<Ring>,
+    queues: Arc<Queues>,
     /// Bytes in the spool, by the first block of each process.
     spooled: Arc<SharedCounters>,
 }
@@ -36,8 +38,9 @@ impl SharedState {
     pub fn new(blocks: usize) -> io::Result<SharedState> {
         let (clients, live) = (Arc::default(), Arc::new(Live::new()?));
         let spooled = Arc::new(SharedCounters::new(blocks)?);
-        let traces = Arc::new(Ring::new()?);
-        Ok(SharedState { blocks: Arc::new(Blocks::new(blocks)?), clients, live, traces, spooled })
+        let (traces, queues) = (Arc::new(Ring::new()?), Arc::new(Queues::new()?));
+        let blocks = Arc::new(Blocks::new(blocks)?);
+        Ok(SharedState { blocks, clients, live, traces, queues, spooled })
     }
 
     /// The same with what clients use, which has these limits.
@@ -58,8 +61,8 @@ impl SharedState {
     pub fn beside(&self, clients: Arc<ClientLimits>, sites: &[SiteSettings]) -> SharedState {
         let blocks = Arc::new(self.blocks.of_names(&labels(sites), &modules(sites)));
         let (live, traces) = (Arc::clone(&self.live), Arc::clone(&self.traces));
-        let spooled = Arc::clone(&self.spooled);
-        SharedState { blocks, clients, live, traces, spooled }
+        let (queues, spooled) = (Arc::clone(&self.queues), Arc::clone(&self.spooled));
+        SharedState { blocks, clients, live, traces, queues, spooled }
     }
 
     /// The limits that changed while the server ran.
@@ -75,6 +78,11 @@ impl SharedState {
     /// Timelines of requests.
     pub fn traces(&self) -> &Arc<Ring> {
         &self.traces
+    }
+
+    /// How long the heads of accept queues wait.
+    pub fn queues(&self) -> &Arc<Queues> {
+        &self.queues
     }
 
     /// Bytes that processes have in the spool, a word for each block.

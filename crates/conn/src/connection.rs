@@ -28,12 +28,13 @@ use self::allowance::Allowance;
 use self::exchange::traced;
 use self::link::Link;
 use self::responder::begin_to_respond;
+use crate::arrival::Arrival;
 use crate::buffers::Buffers;
 use crate::clients::{ClientAddress, Seat};
 use crate::context::Context;
 use crate::exchange::Exchange;
 use crate::in_clear;
-use crate::logged::{Asked, Told};
+use crate::logged::{Asked, Began, Told};
 use crate::needs::{Needs, SocketNeed, Watch};
 use crate::order::Order;
 use crate::peer::{Origin, Peer};
@@ -47,6 +48,8 @@ pub use self::secure::{FileBody, Unsealed};
 pub struct Connection {
     conn: Conn,
     origin: Origin,
+    /// How long it had been there, until its first request was found.
+    arrival: Arrival,
     /// What it takes of what its client may have.
     allowance: Allowance,
     /// A header of the PROXY protocol may stand before the first request.
@@ -96,6 +99,7 @@ impl Connection {
         let mut connection = Connection {
             conn: Conn::new(Arc::clone(&cx.limits), &cx.now),
             origin: Origin { client, listener: peer.listener },
+            arrival: peer.arrival,
             allowance: Allowance::new(match is_proxy {
                 true => Seat::Free,
                 false => cx.account.seat(client),
@@ -323,6 +327,10 @@ impl Connection {
     /// `n` bytes were put into the input's space.
     pub fn received(&mut self, n: usize, cx: &mut Context) {
         self.again = true;
+        if self.conn.state() != State::Idle {
+            // A head that comes in parts has not come with the first of them.
+            self.arrival.says_more();
+        }
         cx.tally.add(Counter::BytesIn, n as u64);
         self.trace(Trace::received);
         match (&mut self.buffers, &mut self.tls) {
@@ -553,7 +561,9 @@ impl Connection {
             self.conn.abort(CloseReason::LabStage);
             return None;
         }
-        cx.request_seen(times);
+        let arrival = std::mem::take(&mut self.arrival);
+        cx.request_seen(arrival.came_ns(), times);
+        let waited = arrival.waited(|| cx.now_ns());
         self.requests = self.requests.wrapping_add(1);
         let _masked = cx.tried.masks.map(|mask| mask());
         let Context { clients, service, head, now, tally, log, account, buffers: lender, .. } = cx;
@@ -563,9 +573,9 @@ impl Connection {
         let asked = head.request(input.since(at));
         let came_by_https = self.tls.is_none() && clients.says_https(&asked, self.origin.client);
         (head.client, head.came_by_https) = (clients.of(&asked, self.origin.client), came_by_https);
-        let began_ns = log.lines.clock_ns();
+        let began = Began { ns: log.lines.clock_ns(), waited };
         let request = head.request(input.since(at));
-        traced(&mut self.exchange, |trace| trace.head(&request));
+        traced(&mut self.exchange, |trace| trace.head(&request, waited));
         if service.has_restrictions() {
             self.conn.set_private(service.restricts(&request));
             log.expect_login(service, &request);
@@ -581,14 +591,14 @@ impl Connection {
             Lookup::Answer(answer) => (answer, None),
             Lookup::Stream(answer, producer) => (answer, Some(producer)),
             Lookup::Wait(plan) => {
-                lender.exchange(&mut self.exchange).began_ns = began_ns;
+                lender.exchange(&mut self.exchange).began = began;
                 return Some(plan);
             }
             Lookup::Respond(responder) => {
                 begin_to_respond(&*responder, &mut self.conn, out, tally, now);
                 let exchange = lender.exchange(&mut self.exchange);
-                exchange.began_ns = began_ns;
-                exchange.asks(&*responder, began_ns);
+                exchange.began = began;
+                exchange.asks(&*responder, began.ns);
                 exchange.set_responder(responder);
                 return None;
             }
@@ -597,7 +607,7 @@ impl Connection {
         traced(&mut self.exchange, |trace| timeline::answers(trace, status, Some(out)));
         let told = Told::of(&answer);
         self.conn.answered(answer, out, now);
-        let asked = Asked { request: &request, began_ns, backend_ns: 0 };
+        let asked = Asked { request: &request, began, backend_ns: 0 };
         log.answered(&asked, (told, service.answered_for()), &self.conn, (out, lines), now);
         self.ahead.is_allowed = service.has_ahead();
         cx.answered(status, times);

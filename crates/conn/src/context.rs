@@ -194,9 +194,9 @@ impl Context {
         self.account.time(timing, ns, 1);
     }
 
-    /// A whole head was found.
-    pub fn request_seen(&self, times: &mut RequestTimes) {
-        times.seen(&self.turn);
+    /// A whole head was found, which had come then: [`RequestTimes::seen`].
+    pub fn request_seen(&self, came_ns: u64, times: &mut RequestTimes) {
+        times.seen(came_ns, &self.turn);
     }
 
     /// Bytes of answers were sent; all that there are if `finished`.

@@ -6,14 +6,14 @@ use flyball_observe::log::OpenLines;
 use flyball_observe::trace::Trace;
 use flyball_site::{Plan, Responder, Role};
 
-use crate::logged::Asked;
+use crate::logged::{Asked, Began};
 use crate::times::RequestTimes;
 
 /// What is known of a request that waits for its answer, or for the rest of that.
 #[derive(Debug, Default)]
 pub struct Exchange {
-    /// When it began, on the clock of the log.
-    pub began_ns: u64,
+    /// When it began.
+    pub began: Began,
     /// When a backend was asked, on the same clock; 0 before.
     pub backend_ns: u64,
     /// What answers it, or makes the body that is being sent.
@@ -47,7 +47,7 @@ impl Exchange {
 
     /// Its request, as far as a line of the log tells of it.
     pub fn asked_for<'a>(&self, request: &'a Request<'a>) -> Asked<'a> {
-        Asked { request, began_ns: self.began_ns, backend_ns: self.backend_ns }
+        Asked { request, began: self.began, backend_ns: self.backend_ns }
     }
 
     /// This answers from now on: what the one before it has asked for is not waited for any more.

@@ -8,6 +8,7 @@
 #![deny(clippy::print_stderr)]
 
 mod apart;
+mod arrival;
 mod buffers;
 mod clients;
 mod connection;
@@ -23,6 +24,7 @@ mod times;
 mod transport;
 mod window;
 
+pub use arrival::Arrival;
 pub use buffers::{Lender, SpareBuffers};
 pub use clients::{ClientAddress, ClientLimits, ClientSettings, Seat};
 pub use connection::{Connection, FileBody, Unsealed};

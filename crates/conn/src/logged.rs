@@ -3,6 +3,7 @@
 use flyball_http::h1::Conn;
 use flyball_http::{Body, Now, Remote, Request, Secured, Status};
 use flyball_observe::log::{AccessLogWriter, Answered, LogSender, OpenLines, Place};
+use flyball_observe::waited::Waited;
 use flyball_site::access::claimed_name;
 use flyball_site::{Answer, Out, Service};
 
@@ -14,13 +15,22 @@ const NOT_LOGGED_IN: [Status; 4] = [
     Status::SERVICE_UNAVAILABLE,
 ];
 
+/// When a request was found.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Began {
+    /// On the clock of the log.
+    pub ns: u64,
+    /// How long it had waited by then.
+    pub waited: Waited,
+}
+
 /// A request, as far as its line tells of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The request.
     pub request: &'a Request<'a>,
-    /// When it had come, on the clock of the log.
-    pub began_ns: u64,
+    /// When it was found.
+    pub began: Began,
     /// When a backend was asked; 0 where none was.
     pub backend_ns: u64,
 }
@@ -99,8 +109,8 @@ impl RequestLog {
             true => claimed_name(asked.request, &mut self.decoded),
             false => None,
         };
-        let Asked { request, began_ns, backend_ns } = *asked;
-        let known = Answered { site, status, bytes, user, began_ns, backend_ns };
+        let Asked { request, began: Began { ns: began_ns, waited }, backend_ns } = *asked;
+        let known = Answered { site, status, bytes, user, began_ns, backend_ns, waited };
         self.lines.begin(lines, request, &known, now);
     }
 
@@ -109,13 +119,13 @@ impl RequestLog {
     pub fn refused(
         &mut self,
         (status, content): (Status, u64),
-        (client, secured): (Remote, Option<&Secured>),
+        from: (Remote, Option<&Secured>, Waited),
         conn: &Conn,
         (out, lines): (&Out, &mut OpenLines),
         now: &Now,
     ) {
         if self.lines.is_on() {
-            self.lines.begin_refusal(lines, (status, content), (client, secured), now);
+            self.lines.begin_refusal(lines, (status, content), from, now);
             self.placed(content, conn, out, lines);
         }
     }

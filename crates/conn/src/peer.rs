@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use flyball_http::Remote;
 use flyball_tls::Config;
 
+use crate::arrival::Arrival;
+
 /// The other end of a connection, as the listening socket that accepted it knows it.
 #[derive(Clone, Debug)]
 pub struct Peer {
@@ -14,6 +16,8 @@ pub struct Peer {
     pub tls: Option<Config>,
     /// The number of the hosts that are served there; 0 is all.
     pub listener: u16,
+    /// How long it had been there, if that was asked for.
+    pub arrival: Arrival,
 }
 
 /// Who the client of a connection is taken to be, and where it came in.
@@ -27,6 +31,7 @@ pub(crate) struct Origin {
 impl From<SocketAddr> for Peer {
     /// One that speaks plain text, where every host is served.
     fn from(address: SocketAddr) -> Peer {
-        Peer { remote: Remote::Ip(address.ip()), tls: None, listener: 0 }
+        let (remote, arrival) = (Remote::Ip(address.ip()), Arrival::default());
+        Peer { remote, tls: None, listener: 0, arrival }
     }
 }

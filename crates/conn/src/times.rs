@@ -33,7 +33,8 @@ impl Took {
 /// The requests of one connection that are under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestTimes {
-    /// When the turn began that found the first of them, in nanoseconds.
+    /// When the first of them had come, as far as is known: when the turn began that found it, or
+    /// before. In nanoseconds.
     seen_ns: u64,
     /// Those of whose answers nothing was sent.
     unsent: u32,
@@ -54,6 +55,8 @@ pub struct Turn {
     now_ns: u64,
     /// Reads the clock of the thread: monotonic nanoseconds.
     clock: fn() -> u64,
+    /// By so much the kernel's times of arrival may be off, in nanoseconds.
+    tick_ns: u64,
     first_bytes: u64,
     /// Requests by where their answers are counted; the first so many are in use.
     requests: [(NamePlace, u64); SITES_MAX],
@@ -61,10 +64,13 @@ pub struct Turn {
 }
 
 impl RequestTimes {
-    /// A whole head was found.
-    pub fn seen(&mut self, turn: &Turn) {
+    /// A whole head was found, which had come then, in monotonic nanoseconds to a tick of the
+    /// kernel; 0 where that is not known.
+    pub fn seen(&mut self, came_ns: u64, turn: &Turn) {
         if self.unfinished == 0 {
-            self.seen_ns = turn.began_ns;
+            // A wait that may be none is not counted.
+            let surely_ns = if came_ns > 0 { came_ns + turn.tick_ns } else { u64::MAX };
+            self.seen_ns = turn.began_ns.min(surely_ns);
         }
         self.unsent += 1;
         self.unfinished += 1;
@@ -125,11 +131,11 @@ impl RequestTimes {
 }
 
 impl Turn {
-    /// The first begins now.
-    pub fn new(clock: fn() -> u64) -> Turn {
+    /// The first begins now. The kernel's times of arrival are to a tick.
+    pub fn new(clock: fn() -> u64, tick_ns: u64) -> Turn {
         let now_ns = clock();
         let requests = [Default::default(); SITES_MAX];
-        Turn { began_ns: now_ns, now_ns, clock, first_bytes: 0, requests, sites: 0 }
+        Turn { began_ns: now_ns, now_ns, clock, tick_ns, first_bytes: 0, requests, sites: 0 }
     }
 
     /// The time now.
@@ -204,14 +210,14 @@ mod tests {
 
     /// A turn from 1,000 ns to 1,500, on a clock that says 2,000 whenever it is asked.
     fn turn() -> Turn {
-        let mut turn = Turn::new(|| 2_000);
+        let mut turn = Turn::new(|| 2_000, 40);
         (turn.began_ns, turn.now_ns) = (1_000, 1_500);
         turn
     }
 
     /// A request is seen, and answered by this site.
     fn ask(times: &mut RequestTimes, place: NamePlace, turn: &mut Turn) {
-        times.seen(turn);
+        times.seen(0, turn);
         times.answered(place, turn, |_, _, _| panic!("nothing of another site waits"));
     }
 
@@ -241,6 +247,21 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_before_the_turn_counts_where_it_surely_was_one() {
+        let (mut turn, mut times, place) = (turn(), RequestTimes::default(), places(1)[0]);
+        let mut recorded = Vec::new();
+        for came_ns in [970, 900] {
+            times.seen(came_ns, &turn);
+            times.answered(place, &mut turn, |_, _, _| panic!("nothing of another site waits"));
+            times.sent(true, &mut turn, |what, ns, n| recorded.push((what, ns, n)));
+        }
+        // A tick is 40 ns here.
+        assert_eq!(recorded, [(Took::FirstByte, 1_060, 1), (Took::Request(place), 1_060, 1)]);
+        let in_turn = [(Took::FirstByte, 500, 1), (Took::Request(place), 500, 1)];
+        assert_eq!(ended(&mut turn), in_turn);
+    }
+
+    #[test]
     fn requests_of_many_sites_in_one_turn_are_all_told_by_their_sites() {
         let (mut turn, places) = (turn(), places(SITES_MAX + 1));
         let mut told = Vec::new();
@@ -267,11 +288,11 @@ mod tests {
         let done = [(Took::Request(places[0]), 500, 2), (Took::Request(places[1]), 500, 1)];
         assert_eq!(ended(&mut turn)[1..], done);
         // The same where the turn is over before they are answered.
-        times.seen(&turn);
+        times.seen(0, &turn);
         turn.lap(1_700);
         turn.begin();
         times.answered(places[1], &mut turn, |_, _, _| panic!("nothing waits"));
-        times.seen(&turn);
+        times.seen(0, &turn);
         let mut told = Vec::new();
         times.answered(places[0], &mut turn, |what, ns, n| told.push((what, ns, n)));
         times.sent(true, &mut turn, |what, ns, n| told.push((what, ns, n)));

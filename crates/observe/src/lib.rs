@@ -11,9 +11,11 @@ pub mod counters;
 pub mod histogram;
 pub mod hosts;
 pub mod log;
+pub mod queues;
 pub mod standing;
 mod text;
 pub mod trace;
+pub mod waited;
 pub mod writers;
 
 pub use text::ascii_json;

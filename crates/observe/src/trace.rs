@@ -27,6 +27,7 @@ use timeline::{Point, Timeline};
 pub use timeline::{Wait, Work};
 
 use crate::counters::{Counter, Tally};
+use crate::waited::Waited;
 
 /// What one thread of control knows about who asks for timelines.
 #[derive(Debug)]
@@ -135,10 +136,11 @@ impl Trace {
         }
     }
 
-    /// A whole head is there.
-    pub fn head(&mut self, request: &Request<'_>) {
+    /// A whole head is there, of a request that had waited so long.
+    pub fn head(&mut self, request: &Request<'_>, waited: Waited) {
         if let Some(timeline) = &mut self.timeline {
             timeline.head(request);
+            timeline.record.waited = waited;
         }
     }
 

@@ -11,6 +11,7 @@ use flyball_arch::settings::{Listen, Settings};
 use flyball_arch::share::{Share, cpu_of_worker};
 use flyball_arch::worker::BLOCKING_TICK_MS;
 use flyball_arch::{Architecture, Listener};
+use flyball_observe::queues::Queues;
 use flyball_sys::net::{self, Address, Endpoint, ListenOptions};
 use flyball_sys::node::Node;
 use flyball_sys::sandbox::Identity;
@@ -298,10 +299,15 @@ impl Listening {
         index: usize,
         workers: usize,
         tls: Option<&Tls>,
+        queues: &Arc<Queues>,
     ) -> Vec<Listener> {
+        let asks_ages = settings.asks_ages();
+        let mut before = 0;
         let by_address = settings.by_address && architecture.honours(BY_ADDRESS);
         let sockets = self.bound.iter().enumerate().flat_map(|(number, bound)| {
             let of = bound.sockets.len();
+            let first = before;
+            before += of;
             let share = Share::of(number, self.bound.len(), index, workers, by_address);
             let own = move |at: usize| {
                 let own = share.is_some_and(|share| share.reads_of(at, of));
@@ -318,9 +324,10 @@ impl Listening {
                 true => tls.and_then(|tls| tls.at(&listen.address, *hosts).ok()).map(Some),
             };
             let sockets = bound.sockets.iter().enumerate().filter(move |(at, _)| own(*at));
-            sockets.filter_map(move |(_, socket)| {
+            sockets.filter_map(move |(at, socket)| {
                 let listener = Listener::new(Arc::clone(socket), spoken.clone()?);
                 let listener = listener.of_address(number).serving(*hosts).shared(is_shared);
+                let listener = listener.asking_ages(asks_ages).seen_in(queues, first + at);
                 Some(listener.over_unix(bound.path().is_some()))
             })
         });

@@ -1,11 +1,20 @@
 //! The clocks.
 
-use rustix::time::{ClockId, clock_gettime};
+use std::sync::OnceLock;
+
+use rustix::time::{ClockId, clock_getres, clock_gettime};
 
 /// Monotonic milliseconds, from the coarse clock (4 ms or better): for deadlines.
 pub fn monotonic_ms() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
+/// Nanoseconds between two ticks of the kernel: how coarse the coarse clock is, and what the kernel
+/// tells of when something happened. One call in the life of a process.
+pub fn tick_ns() -> u64 {
+    static TICK_NS: OnceLock<u64> = OnceLock::new();
+    *TICK_NS.get_or_init(|| clock_getres(ClockId::MonotonicCoarse).tv_nsec as u64)
 }
 
 /// Monotonic nanoseconds: for phase times.
@@ -45,5 +54,6 @@ mod tests {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         assert!(unix_ms().abs_diff(since.as_millis() as u64) <= 20);
         assert!(monotonic_ms().abs_diff(monotonic_ns() / 1_000_000) <= 20);
+        assert!((100_000..=10_000_000).contains(&tick_ns()), "{}", tick_ns());
     }
 }

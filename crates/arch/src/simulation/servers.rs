@@ -141,7 +141,7 @@ fn blocks(worker: &Worker) {
     let mut thread = Thread::new(&crew, worker.desk());
     while !is_over() {
         match net::accept(&worker.listeners[0], false) {
-            Ok((socket, peer)) => thread.serve(&socket, worker.listeners[0].peer(peer)),
+            Ok((socket, peer)) => thread.serve(&socket, worker.listeners[0].peer(peer, None)),
             Err(_) => pass(crate::worker::BLOCKING_TICK_MS),
         }
     }
@@ -169,7 +169,7 @@ fn stages(worker: &Worker, random: &mut Random) {
         match random.below(5) {
             0 => {
                 if let Ok((socket, peer)) = net::accept(&worker.listeners[0], true) {
-                    let peer = worker.listeners[0].peer(peer);
+                    let peer = worker.listeners[0].peer(peer, None);
                     let mut line = Line::new(socket, peer, 0, &poller.desk);
                     line.ready.read = eager;
                     match eager {

@@ -47,11 +47,12 @@ impl Connection {
             cx.tally.add(Counter::TurnedAway, 1);
         }
         let client = self.client();
+        let waited = std::mem::take(&mut self.arrival).without_request();
         let secured = self.tls.as_ref().and_then(|tls| tls.secured.clone());
         let buffers = lent(&mut self.buffers, &mut self.exchange, cx);
         cx.answered_by_none(status, &mut buffers.times);
         let (out, told) = ((&buffers.out, &mut buffers.lines), (status, content as u64));
-        let from = (client, secured.as_deref());
+        let from = (client, secured.as_deref(), waited);
         cx.log.refused(told, from, &self.conn, out, &cx.now);
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn site() -> (TempDir, Context) {
         log: RequestLog::new(&LogSender::off()),
         tracer: Tracer::new(0),
         account,
-        turn: Turn::new(|| 0),
+        turn: Turn::new(|| 0, 0),
         tried: Tried::default(),
         buffers: Lender::default(),
         hellos: Hellos::default(),

@@ -55,7 +55,8 @@ pub(super) const ROWS: &[Setting] = &[
                request line), `$method`, `$path`, `$query`, `$protocol`, `$status`, \
                `$host`, `$worker`, `$request_id`; when the answer has ended `$sent` or \
                `$bytes_sent` (bytes of the body that were sent) and `$end` (how it ended); times \
-               `$time_ms`, `$duration_us`, `$first_byte_us`, `$request_us`, `$backend_us`; of TLS \
+               `$time_ms`, `$duration_us`, `$first_byte_us`, `$request_us`, `$backend_us`, \
+               `$queued_ms` and `$age_ms` (in the kernel, before the server knew of it); of TLS \
                `$ssl_protocol`, `$ssl_cipher`, `$ssl_group`, `$ssl_server_name`, \
                `$ssl_session_reused`, `$ssl_client_s_dn`, `$ssl_client_fingerprint`, and any field \
                of the request as `$http_` and its name, such as `$http_referer`. `$$` is a dollar.",

@@ -174,6 +174,7 @@ fn lines(look: &Look, rates: &Rates) -> Vec<Line<'static>> {
             [
                 count(rates.accepted),
                 format!("queue {} of {}", queue("length"), queue("limit")),
+                format!("head {} ms", queue("head_age_ms")),
                 format!("drops/s {}", count(rates.drops)),
             ],
         ),

@@ -180,7 +180,7 @@ pub fn between(before: &Look, now: &Look) -> Rates {
     let rate = |name: &str| per_second(now.counter(name), before.counter(name));
     let p99 = |name| (name, percentile(&now.times(name, before), 99.0));
     let request = now.times("request", before);
-    let drops = |look: &Look| look.number(&["kernel_drops", "listen_drops"]);
+    let drops = |look: &Look| look.number(&["accept_queue", "drops"]);
     let (full, resumed) = (rate("tls_full"), rate("tls_resumed"));
     Rates {
         requests: rate("requests"),

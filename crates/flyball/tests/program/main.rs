@@ -65,6 +65,7 @@ mod load {
 }
 
 mod observability {
+    mod accept_queues;
     mod access_log;
     mod admin;
     mod hostile_admin_requests;

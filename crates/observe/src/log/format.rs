@@ -4,6 +4,7 @@ use flyball_http::Name;
 use flyball_http::{End, Remote, Request, Secured, Status};
 
 use crate::text::{self, Dates, Style};
+use crate::waited::Waited;
 
 /// Longest format that can be written, in bytes.
 pub const FORMAT_BYTES_MAX: usize = 1024;
@@ -26,6 +27,7 @@ const JSON: &str = "{\"time\":\"$time_iso8601\",\"remote_addr\":\"$remote_addr\"
                     \"worker\":$worker,\"end\":\"$end\",\"sent\":$sent,\
                     \"first_byte_us\":$first_byte_us,\"request_us\":$request_us,\
                     \"backend_us\":$backend_us,\"time_ms\":$time_ms,\
+                    \"queued_ms\":$queued_ms,\"age_ms\":$age_ms,\
                     \"request_id\":\"$request_id\"";
 
 /// What such an object has besides where the connection spoke TLS.
@@ -88,6 +90,8 @@ fields! {
     RequestUs "request_us",
     BackendUs "backend_us",
     TimeMs "time_ms",
+    QueuedMs "queued_ms",
+    AgeMs "age_ms",
     Worker "worker",
     RequestId "request_id",
     SslProtocol "ssl_protocol",
@@ -124,6 +128,7 @@ pub(super) struct Record<'a> {
     pub(super) user: Option<&'a [u8]>,
     pub(super) status: Status,
     pub(super) duration_us: Option<u64>,
+    pub(super) waited: Waited,
     pub(super) unix_ms: u64,
     pub(super) worker: usize,
     pub(super) id: [u64; 2],
@@ -210,6 +215,12 @@ impl LogFormat {
         self.items.contains(&Item::Field(Field::DurationUs))
     }
 
+    /// Whether it wants to know how long requests have waited in the kernel.
+    pub fn asks_ages(&self) -> bool {
+        let asks = |field| self.items.contains(&Item::Field(field));
+        asks(Field::QueuedMs) || asks(Field::AgeMs)
+    }
+
     /// Whether it wants to know how long the answer took.
     pub(super) fn times_answers(&self) -> bool {
         let timed = [Field::FirstByteUs, Field::RequestUs, Field::BackendUs];
@@ -263,6 +274,8 @@ impl LogFormat {
                 Field::Status => text::number(u64::from(record.status.code()), out),
                 field if field.is_late() => holes.push(out.len()),
                 Field::DurationUs => self.number(record.duration_us, out),
+                Field::QueuedMs => self.number(record.waited.queued_ms.map(u64::from), out),
+                Field::AgeMs => self.number(record.waited.age_ms.map(u64::from), out),
                 Field::TimeMs => text::number(record.unix_ms, out),
                 Field::Worker => text::number(record.worker as u64, out),
                 Field::RequestId => record.id.iter().for_each(|n| text::hexadecimal(*n, out)),
@@ -450,6 +463,7 @@ mod tests {
             user: bytes.map(|_| &b"ann \"a\" b"[..]),
             status: Status::OK,
             duration_us: Some(12),
+            waited: Waited { queued_ms: Some(52), age_ms: None },
             unix_ms: 784_111_777_123,
             worker: 3,
             id: [1, 0xabc],
@@ -485,7 +499,7 @@ mod tests {
              \"protocol\":\"HTTP/1.1\",\"status\":200,\"bytes_sent\":5,\"referer\":\"\",\
              \"user_agent\":\"me\\u00e9\",\"duration_us\":12,\"worker\":3,\
              \"end\":\"left\",\"sent\":5,\"first_byte_us\":7,\"request_us\":99,\
-             \"backend_us\":null,\"time_ms\":784111777123,\
+             \"backend_us\":null,\"time_ms\":784111777123,\"queued_ms\":52,\"age_ms\":null,\
              \"request_id\":\"00000000000000010000000000000abc\"}"
         );
     }
@@ -550,6 +564,7 @@ mod tests {
             ("$end $sent$bytes_sent,$time_ms", "left 55,784111777123"),
             ("$end", "left"),
             ("<$first_byte_us $request_us $backend_us>", "<7 99 ->"),
+            ("$queued_ms/$age_ms", "52/-"),
         ] {
             assert_eq!(line(format, Some(REQUEST)), expected, "{format}");
         }

@@ -14,6 +14,7 @@ use super::logs::Tag;
 use super::open::{OpenLines, Place};
 use super::{BATCH_BYTES_MAX, Lines, LogSender};
 use crate::text::Dates;
+use crate::waited::Waited;
 
 /// Bytes gathered before they are handed over; per thread of control.
 const BATCH_BYTES: usize = 48 * 1024;
@@ -58,6 +59,8 @@ pub struct Answered<'a> {
     pub began_ns: u64,
     /// When a backend was asked; 0 where none was.
     pub backend_ns: u64,
+    /// How long it had waited before that.
+    pub waited: Waited,
 }
 
 /// One thread's end of the log. Whatever it holds is handed over when it is dropped.
@@ -154,7 +157,7 @@ impl AccessLogWriter {
         now: &Now,
     ) {
         let Some(open) = &mut self.0 else { return };
-        let Answered { site, status, bytes, user, began_ns, backend_ns } = *answer;
+        let Answered { site, status, bytes, user, began_ns, backend_ns, waited } = *answer;
         let Some(tag) = open.lines.targets.of(site) else { return };
         let duration_us =
             open.is_timed.then(|| clock::monotonic_ns().saturating_sub(began_ns) / 1_000);
@@ -165,6 +168,7 @@ impl AccessLogWriter {
             user,
             status,
             duration_us,
+            waited,
             unix_ms: now.unix_ms(),
             worker: open.worker,
             id: open.next_id(),
@@ -178,7 +182,7 @@ impl AccessLogWriter {
         &mut self,
         lines: &mut OpenLines,
         (status, content): (Status, u64),
-        (client, secured): (Remote, Option<&Secured>),
+        (client, secured, waited): (Remote, Option<&Secured>, Waited),
         now: &Now,
     ) {
         let Some(open) = &mut self.0 else { return };
@@ -192,6 +196,7 @@ impl AccessLogWriter {
             user: None,
             status,
             duration_us: None,
+            waited,
             unix_ms: now.unix_ms(),
             worker: open.worker,
             id: open.next_id(),
@@ -496,7 +501,8 @@ mod tests {
         head.client = Remote::Ip([127, 0, 0, 1].into());
         let began_ns = writer.clock_ns();
         let (status, bytes, user, backend_ns) = (Status::OK, Some(5), None, 0);
-        let answer = Answered { site, status, bytes, user, began_ns, backend_ns };
+        let waited = Waited::default();
+        let answer = Answered { site, status, bytes, user, began_ns, backend_ns, waited };
         writer.begin(lines, &head.request(text.as_bytes()), &answer, now);
     }
 
@@ -561,7 +567,8 @@ mod tests {
         write(&mut writer, "/b", &Now::new(5, 0));
         let (mut lines, now) = (OpenLines::default(), Now::new(6, 0));
         let client = Remote::Ip([127, 0, 0, 9].into());
-        writer.begin_refusal(&mut lines, (Status::BAD_REQUEST, 40), (client, None), &now);
+        let from = (client, None, Waited::default());
+        writer.begin_refusal(&mut lines, (Status::BAD_REQUEST, 40), from, &now);
         writer.place(&mut lines, Place { queued_end: 300, content: Some(40) }, 100);
         writer.sent(&mut lines, 300, &now);
         writer.flush_when_due(&Now::new(DELAY_MS - 1, 0));

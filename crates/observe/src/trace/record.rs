@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::timeline::{Point, Wait};
 use crate::text;
+use crate::waited::Waited;
 
 /// A point that was not reached.
 pub(super) const NEVER: u32 = u32::MAX;
@@ -16,7 +17,7 @@ const POINTS: usize = Point::ALL.len();
 const WAITS: usize = Wait::ALL.len();
 
 /// Words of a record in shared memory.
-pub(super) const WORDS: usize = 9 + POINTS + WAITS + Text::<16>::WORDS + Text::<64>::WORDS + PATH;
+pub(super) const WORDS: usize = 10 + POINTS + WAITS + Text::<16>::WORDS + Text::<64>::WORDS + PATH;
 
 const PATH: usize = Text::<160>::WORDS;
 
@@ -31,6 +32,7 @@ pub(crate) struct Record {
     pub(super) connection: u64,
     pub(super) request: u32,
     pub(super) client: Remote,
+    pub(super) waited: Waited,
     pub(super) method: Text<16>,
     pub(super) host: Text<64>,
     pub(super) path: Text<160>,
@@ -102,6 +104,7 @@ impl Record {
             connection: 0,
             request: 0,
             client: Remote::Unix,
+            waited: Waited::default(),
             method: Text::EMPTY,
             host: Text::EMPTY,
             path: Text::EMPTY,
@@ -137,6 +140,8 @@ impl Record {
         put(self.bytes);
         put(u64::from(self.asks));
         put(self.close.map_or(0, |reason| reason as u64 + 1));
+        let known = |ms: Option<u32>| u64::from(ms.unwrap_or(NEVER));
+        put(known(self.waited.queued_ms) << 32 | known(self.waited.age_ms));
         self.points.iter().for_each(|us| put(u64::from(*us)));
         self.waits_ns.iter().for_each(|ns| put(*ns));
         self.method.encode(&mut put);
@@ -162,6 +167,9 @@ impl Record {
         record.asks = take() as u32;
         let reason = usize::try_from(take()).unwrap_or_default();
         record.close = reason.checked_sub(1).and_then(|at| CloseReason::ALL.get(at).copied());
+        let waited = take();
+        let known = |ms: u64| Some(ms as u32).filter(|ms| *ms != NEVER);
+        record.waited = Waited { queued_ms: known(waited >> 32), age_ms: known(waited) };
         record.points.iter_mut().for_each(|us| *us = take() as u32);
         record.waits_ns.iter_mut().for_each(|ns| *ns = take());
         record.method = Text::decode(&mut take);
@@ -205,7 +213,13 @@ impl Record {
         let took = ms(u64::from(self.took_us()));
         let _ = write!(line, " {method} {path} {status} {}B {took} | host {host}", self.bytes);
         let _ = write!(line, " client {} worker {}", self.client, self.worker);
-        let _ = write!(line, " connection {:x} request {} |", self.connection, self.request);
+        let _ = write!(line, " connection {:x} request {}", self.connection, self.request);
+        for (what, waited) in [("queued", self.waited.queued_ms), ("age", self.waited.age_ms)] {
+            if let Some(ms) = waited {
+                let _ = write!(line, " {what} {ms}ms");
+            }
+        }
+        line.push_str(" |");
         for point in Point::ALL {
             if let Some(us) = self.at(*point) {
                 let _ = write!(line, " {} {}", point.label(), ms(u64::from(us)));
@@ -252,6 +266,8 @@ impl Record {
             "bytes": self.bytes,
             "took_us": self.took_us(),
             "asks": self.asks,
+            "queued_ms": self.waited.queued_ms,
+            "age_ms": self.waited.age_ms,
             "close": self.close.map(CloseReason::label),
             "points_us": points,
             "waits_us": waits,
@@ -275,6 +291,7 @@ pub(super) fn example() -> Record {
     record.path.set(&[b'/'; 200]);
     (record.status, record.bytes, record.asks) = (200, 5, 2);
     record.close = Some(CloseReason::ALL[1]);
+    record.waited.queued_ms = Some(52);
     for (at, point) in [Point::Begin, Point::Head, Point::Answer, Point::Done].iter().enumerate() {
         record.points[*point as usize] = 1_000 * at as u32 + 500;
     }
@@ -305,7 +322,7 @@ mod tests {
         assert!(line.starts_with(begin), "{line}");
         for part in [
             "//... 200 5B 3.000ms | host example.org client 127.0.0.1 worker 3",
-            "connection abc request 7 | begin 0.500ms head 1.500ms answer 2.500ms done 3.500ms (",
+            "connection abc request 7 queued 52ms | begin 0.500ms head 1.500ms answer 2.500ms done 3.500ms (",
             "waited for disk 2.345ms server 9.000ms (2 asks); longest disk 2.345ms",
         ] {
             assert!(line.contains(part), "{part} in {line}");

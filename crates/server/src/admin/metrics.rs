@@ -10,7 +10,7 @@ use flyball_sys::clock;
 use flyball_sys::process;
 
 use super::prometheus::{Family, NS_PER_S, Text};
-use super::snapshot::{Process, Snapshot, Worker};
+use super::snapshot::{Process, Queue, Snapshot, Worker};
 use crate::tls::Told;
 
 /// All of it.
@@ -102,7 +102,7 @@ fn write_connections(text: &mut Text, totals: &Totals) {
     }
 }
 
-/// Drops are those of the whole network namespace: the kernel does not count them by socket.
+/// What the kernel drops is told of the whole network namespace, by reasons, and of each socket.
 fn write_queues(text: &mut Text, snapshot: &Snapshot<'_>) {
     let drops = &snapshot.drops;
     for (name, value, help) in [
@@ -113,17 +113,25 @@ fn write_queues(text: &mut Text, snapshot: &Snapshot<'_>) {
     ] {
         text.counter(&format!("flyball_kernel_{name}_total"), help).sample(&[], value);
     }
-    for (name, help, is_limit) in [
-        ("flyball_accept_queue_length", "Connections not yet accepted.", false),
-        ("flyball_accept_queue_limit", "Room in the accept queue.", true),
-    ] {
-        let mut family = text.gauge(name, help);
+    let each = |mut family: Family<'_>, value: fn(&Queue) -> Option<f64>| {
         for queue in &snapshot.queues {
             let listen = queue.listen.map(|address| address.to_string()).unwrap_or_default();
             let labels = [("listen", listen.as_str()), ("socket", &queue.socket.to_string())];
-            family.sample(&labels, if is_limit { queue.limit } else { queue.length });
+            if let Some(value) = value(queue) {
+                family.sample(&labels, value);
+            }
         }
-    }
+    };
+    let help = "Connections not yet accepted.";
+    each(text.gauge("flyball_accept_queue_length", help), |queue| Some(queue.length.into()));
+    let help = "Room in the accept queue.";
+    each(text.gauge("flyball_accept_queue_limit", help), |queue| Some(queue.limit.into()));
+    let help = "Wait of the head of the accept queue.";
+    each(text.gauge("flyball_head_age_seconds", help), |queue| {
+        Some(queue.head_age_ms? as f64 / 1e3)
+    });
+    let help = "Packets of clients that the socket dropped.";
+    each(text.counter("flyball_listener_drops_total", help), |queue| Some(queue.drops?.into()));
 }
 
 /// What tells a certificate from all others: one name may have several, and two authorities may

@@ -41,6 +41,10 @@ pub(super) struct Queue {
     pub(super) socket: usize,
     pub(super) length: u32,
     pub(super) limit: u32,
+    /// Packets of clients that the socket has dropped, if the kernel tells that.
+    pub(super) drops: Option<u32>,
+    /// How long its head has waited, if that is known.
+    pub(super) head_age_ms: Option<u64>,
 }
 
 /// A process of the server.
@@ -109,14 +113,19 @@ fn in_use(admin: &Admin) -> impl Iterator<Item = usize> + Clone {
     (0..=admin.shared.blocks.len()).filter(|index| admin.shared.blocks.owner(*index).is_some())
 }
 
+/// Workers look how long heads wait from now on for a while.
 fn queues(admin: &Admin) -> Vec<Queue> {
+    let (heads, now_ms) = (admin.shared.queues(), clock::monotonic_ms());
+    heads.ask(now_ms);
     let queue = |(socket, listener): (usize, &OwnedFd)| {
         // Of those in the file system the kernel tells neither.
         if net::is_unix(listener) {
             return None;
         }
         let (length, limit) = net::accept_queue(listener).ok()?;
-        Some(Queue { listen: net::local_address(listener).ok(), socket, length, limit })
+        let (listen, drops) = (net::local_address(listener).ok(), net::listener_drops(listener));
+        let head_age_ms = heads.head_age_ms(socket, length, now_ms);
+        Some(Queue { listen, socket, length, limit, drops: drops.ok(), head_age_ms })
     };
     admin.listeners.iter().map(|listener| &**listener).enumerate().filter_map(queue).collect()
 }

@@ -17,6 +17,8 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
     let listens = snapshot.admin.listens.iter();
     let length = snapshot.queues.iter().map(|queue| u64::from(queue.length));
     let limit = snapshot.queues.iter().map(|queue| u64::from(queue.limit));
+    let dropped = snapshot.queues.iter().filter_map(|queue| queue.drops).map(u64::from);
+    let head_age_ms = snapshot.queues.iter().filter_map(|queue| queue.head_age_ms).max();
     let status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "arch": snapshot.architecture,
@@ -52,12 +54,19 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
         "certificates": snapshot.admin.certificates.iter().map(|one| {
             one.to_json(clock::unix_ms() / 1_000)
         }).collect::<Value>(),
-        "accept_queue": { "length": length.sum::<u64>(), "limit": limit.sum::<u64>() },
+        "accept_queue": {
+            "length": length.sum::<u64>(),
+            "limit": limit.sum::<u64>(),
+            "drops": dropped.sum::<u64>(),
+            "head_age_ms": head_age_ms,
+        },
         "accept_queues": snapshot.queues.iter().map(|queue| json!({
             "listen": queue.listen.map(|address| address.to_string()),
             "socket": queue.socket,
             "length": queue.length,
             "limit": queue.limit,
+            "drops": queue.drops,
+            "head_age_ms": queue.head_age_ms,
         })).collect::<Value>(),
         "timings": object(Timing::ALL, |timing| (timing.label(), times(timing, totals))),
         "processes": snapshot.processes.iter().map(process).collect::<Value>(),

@@ -345,7 +345,8 @@ impl Master {
         let Generation { architecture, workers, .. } = self.generation;
         let Setup { settings, tls, .. } = &self.server.setup;
         let listening = &self.server.listening;
-        listening.of_worker(architecture, settings, index, workers, tls.as_ref())
+        let queues = self.shared.queues();
+        listening.of_worker(architecture, settings, index, workers, tls.as_ref(), queues)
     }
 
     /// Where every child begins, after its fork and before any work of its own: it ends with its

@@ -15,6 +15,8 @@ pub struct Age {
     pub queued_ms: u32,
     /// Milliseconds since bytes came from its client; where none did, since it was established.
     pub silent_ms: u32,
+    /// Whether any did (Linux 4.6).
+    pub has_said: bool,
     /// Whether its client has sent all that it will send.
     pub half_closed: bool,
 }
@@ -28,6 +30,7 @@ pub fn age(socket: impl AsFd) -> Option<Age> {
     Some(Age {
         queued_ms: info.0[TcpInfo::LAST_DATA_SENT],
         silent_ms: info.0[TcpInfo::LAST_DATA_RECV],
+        has_said: info.0[TcpInfo::DATA_SEGS_IN] > 0,
         half_closed,
     })
 }
@@ -71,7 +74,7 @@ pub fn listener_drops(socket: impl AsFd) -> io::Result<u32> {
 }
 
 /// The beginning of the kernel's `struct tcp_info`, in words.
-struct TcpInfo([u32; 26]);
+struct TcpInfo([u32; 39]);
 
 impl TcpInfo {
     /// On a listening socket the length of its accept queue.
@@ -80,6 +83,7 @@ impl TcpInfo {
     const SACKED: usize = 7;
     const LAST_DATA_SENT: usize = 11;
     const LAST_DATA_RECV: usize = 13;
+    const DATA_SEGS_IN: usize = 38;
 
     /// `tcpi_state`, the first byte.
     fn state(&self) -> u8 {

@@ -94,7 +94,7 @@ impl Operations {
         };
         desk.tally.add(Counter::Accepted, 1);
         let listener = &worker.listeners[Accepts::listener_of(accept)];
-        let connection = Connection::new(listener.peer(address), desk);
+        let connection = Connection::new(listener.peer(address, socket.plain()), desk);
         Some(Slot::new(socket, connection))
     }
 

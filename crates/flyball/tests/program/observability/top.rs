@@ -33,8 +33,7 @@ fn look(seconds: u64, requests: u64) -> Look {
             "path_cache_misses": requests, "logins_failed": 5,
         },
         "connections": {"idle": 40, "asked": 2, "streaming": 0},
-        "kernel_drops": {"listen_drops": seconds * 3},
-        "accept_queue": {"length": 1, "limit": 4096},
+        "accept_queue": {"length": 1, "limit": 4096, "drops": seconds * 3, "head_age_ms": 12},
         "timings": {
             "request": timing(requests, requests * 1_000), "loop": timing(requests, 1),
             "getevents": timing(requests, seconds * 3_000),
@@ -151,7 +150,7 @@ fn everything_is_shown_in_eighty_columns_and_twenty_four_lines() {
         "p99 of      first-byte -  loop 2.0 us  disk-wait -",
         "phases      getevents 75.0%  work 25.0%",
         "connections 42  idle 40  asked 2",
-        "accepts/s   7  queue 1 of 4096  drops/s 3",
+        "accepts/s   7  queue 1 of 4096  head 12 ms  drops/s 3",
         "cache hits  path 90.0%  head -  content -  descriptor -",
         "refused     turned away 0  throttled 0  crowded 0  wrong logins 5  denied 0",
         "short of    descriptors 0 times  log lines 0",

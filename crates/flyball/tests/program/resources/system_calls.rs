@@ -1,5 +1,6 @@
 //! The hot path, counted: how many system calls a real worker makes for what a client does.
 
+mod ages;
 mod large_bodies;
 mod programs;
 mod secure;
