@@ -1,11 +1,10 @@
 //! A server under attack, what it uses meanwhile, and its honest clients.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use flyball_testkit::{Client, Launch, Server, Site, wait};
+use flyball_testkit::{Client, Door, Launch, Server, Site, wait};
 
 /// A server has started when so many looks in turn find nothing opened.
 const STARTED_AFTER: u32 = 30;
@@ -140,26 +139,26 @@ pub fn last_get(path: &str) -> String {
 /// Clients that ask on kept connections as fast as they are answered.
 pub struct Honest {
     clients: Vec<Client>,
-    address: SocketAddr,
+    door: Door,
 }
 
 impl Honest {
     /// Connects them; each has had an answer. Also the longest that one of them waited for that.
     pub fn connect(server: &Server) -> (Honest, Duration) {
         let mut waited = Duration::ZERO;
-        let address = server.address();
+        let door = server.door();
         let clients = (0..HONEST).map(|_| {
             let start = Instant::now();
-            let client = Honest::come(address);
+            let client = Honest::come(door);
             waited = waited.max(start.elapsed());
             client
         });
         let clients = clients.collect();
-        (Honest { clients, address }, waited)
+        (Honest { clients, door }, waited)
     }
 
-    fn come(address: SocketAddr) -> Client {
-        let mut client = Client::connect(address);
+    fn come(door: Door) -> Client {
+        let mut client = door.connect();
         assert_eq!(client.ask(get("/hello.txt")).status(), 200);
         client
     }
@@ -170,7 +169,7 @@ impl Honest {
         // or, on a busy machine, within it.
         for client in &mut self.clients {
             if client.try_ask(get("/hello.txt")).is_none() {
-                *client = Honest::come(self.address);
+                *client = Honest::come(self.door);
             }
         }
         let (start, mut answers) = (Instant::now(), 0);
@@ -184,12 +183,17 @@ impl Honest {
                         assert_eq!(answer.status(), 200);
                         answers += 1;
                     }
-                    None => *client = Honest::come(self.address),
+                    None => *client = Honest::come(self.door),
                 }
             }
         }
         f64::from(answers) / start.elapsed().as_secs_f64()
     }
+}
+
+/// The name of an architecture whose clients may speak TLS.
+pub fn name_of(arch: &str) -> &str {
+    arch.split(' ').next().unwrap_or(arch)
 }
 
 /// Whether the machine is quiet enough for the strict floors.

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use flyball_stats::median;
-use flyball_testkit::{Client, wait};
+use flyball_testkit::{Client, Door, wait};
 
 use crate::besieged::{Besieged, Honest, get, is_strict, last_get, measuring};
+use crate::holding::HELLO_BEGINS;
 
 /// Connections that flood with requests.
 const PIPELINES: usize = 8;
@@ -42,23 +43,24 @@ on_each_way_to_hold! {
     ]
 }
 
+on_ways_to_hold_over_tls! {
+    requests_whose_answers_nobody_reads_are_ended_and_cost_little,
+    storms_of_connections_and_resets_leave_nothing_behind,
+}
+
 fn requests_whose_answers_nobody_reads_are_ended_and_cost_little(arch: &str) {
     let settings = "admin = \"127.0.0.1:0\"\ntimeout.send = \"500ms\"";
     let Some(besieged) = Besieged::start(arch, settings) else { return };
     let requests = get("/hello.txt").repeat(FLOOD);
-    let mut flooding: Vec<TcpStream> = (0..PIPELINES)
-        .map(|_| {
-            let stream = TcpStream::connect(besieged.server.address()).expect("it accepts");
-            stream.set_nonblocking(true).expect("O_NONBLOCK");
-            stream
-        })
-        .collect();
+    // Each, and where in the requests it is.
+    let mut flooding: Vec<(Client, usize)> =
+        (0..PIPELINES).map(|_| (besieged.server.connect(), 0)).collect();
     let start = Instant::now();
     let (mut sent, mut most) = (0_u64, 0);
     while !flooding.is_empty() {
-        flooding.retain_mut(|stream| match stream.write(requests.as_bytes()) {
+        flooding.retain_mut(|(client, at)| match client.send_some(&requests.as_bytes()[*at..]) {
             Ok(n) => {
-                sent += n as u64;
+                (*at, sent) = ((*at + n) % requests.len(), sent + n as u64);
                 true
             }
             Err(error) => error.kind() == ErrorKind::WouldBlock,
@@ -80,36 +82,47 @@ fn requests_whose_answers_nobody_reads_are_ended_and_cost_little(arch: &str) {
 fn storms_of_connections_and_resets_leave_nothing_behind(arch: &str) {
     let settings = format!("limit.connections-per-address = {PER_ADDRESS}");
     let Some(besieged) = Besieged::start(arch, &settings) else { return };
-    let address = besieged.server.address();
+    let door = besieged.server.door();
     let neighbour = Ipv4Addr::new(127, 0, 0, 2);
-    let taken = besieged.most_taken_during(|| storm(address));
+    let taken = besieged.most_taken_during(|| storm(door));
     assert!(taken <= STORM_BYTES_MAX, "{arch}: {taken} bytes");
     besieged.expect_descriptors_back();
     // One address has all it may have, and is told so; its neighbour is served. What the storm has
     // left in the queue of the listening socket may have its turn only now.
     let all_served = || {
-        let mut held: Vec<Client> = (0..PER_ADDRESS).map(|_| Client::connect(address)).collect();
+        let connect = |_| door.try_enter(Client::connect(door.address));
+        let mut held: Vec<Client> = (0..PER_ADDRESS).map_while(connect).collect();
         let served = |client: &mut Client| client.ask(get("/hello.txt")).status() == 200;
-        held.iter_mut().all(served).then_some(held)
+        (held.len() == PER_ADDRESS && held.iter_mut().all(served)).then_some(held)
     };
     let held = wait::until(wait::DEADLINE, all_served);
     assert!(held.is_some(), "{arch}: it never has all that it may have");
     for _ in 0..PER_ADDRESS {
-        let mut client = Client::connect(address);
-        client.try_send(last_get("/hello.txt"));
-        assert_eq!(client.response().status(), 429, "{arch}");
+        let client = door.try_enter(Client::connect(door.address));
+        assert_eq!(client.is_none(), door.is_secure, "{arch}: one too many shakes hands");
+        if let Some(mut client) = client {
+            client.try_send(last_get("/hello.txt"));
+            assert_eq!(client.response().status(), 429, "{arch}");
+        }
     }
-    let mut other = Client::connect_from(neighbour.into(), address);
+    let mut other = door.enter(Client::connect_from(neighbour.into(), door.address));
     assert_eq!(other.ask(last_get("/hello.txt")).status(), 200, "{arch}");
     drop((held, other));
     besieged.expect_descriptors_back();
 }
 
-/// Opens connections that end at every step, in good order and by a reset.
-fn storm(address: SocketAddr) {
+/// Opens connections that end at every step, in good order and by a reset: of those over TLS the
+/// first two kinds before their handshake and in it. Who has too many is refused there.
+fn storm(door: Door) {
     for at in 0..STORM {
-        let mut client = Client::connect(address);
+        let connected = Client::connect(door.address);
+        let entered = match at % 6 {
+            0 | 1 => Some(connected),
+            _ => door.try_enter(connected),
+        };
+        let Some(mut client) = entered else { continue };
         match at % 6 {
+            1 if door.is_secure => drop(client.try_send(HELLO_BEGINS)),
             0 => {}
             1 => drop(client.try_send("GET /large.bin HT")),
             2 => drop(client.try_send(get("/large.bin"))),

@@ -2,16 +2,15 @@
 //! nearly as fast as one that nobody attacks.
 
 use std::io::Write;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use flyball_stats::median;
-use flyball_testkit::{Client, LARGE_BYTES, Server, wait};
+use flyball_testkit::{Begun, Client, Door, LARGE_BYTES, Server, wait};
 
-use crate::besieged::{Besieged, Honest, get, is_strict, last_get, measuring};
+use crate::besieged::{Besieged, Honest, get, is_strict, last_get, measuring, name_of};
 
 /// Places of the attacked worker; the attackers take all of them.
 const PLACES: usize = 64;
@@ -65,6 +64,10 @@ const TAKEN_BYTES: usize = 4 * 1024;
 const TAKEN_EVERY: Duration = Duration::from_millis(25);
 const TAKEN_FOR: Duration = Duration::from_millis(3_500);
 
+/// The heads of a record and of a hello in it (RFC 8446, sections 4 and 5.1) that is as long as a
+/// record may be: sent byte by byte it never ends.
+pub const HELLO_BEGINS: &[u8] = b"\x16\x03\x01\x40\x00\x01\x00\x3f\xfc\x03\x03";
+
 /// Times that the attackers of a kind come again, at most.
 const COMES_AGAIN_MAX: usize = 2_000;
 
@@ -88,12 +91,19 @@ on_each_way_to_hold! {
     ]
 }
 
+on_ways_to_hold_over_tls! {
+    those_who_hold_all_places_do_not_keep_honest_clients_out,
+    a_client_that_pauses_keeps_its_place_until_another_needs_it,
+    a_client_that_takes_its_answer_from_the_socket_keeps_its_place,
+    those_who_have_asked_are_answered_before_their_places_are_given_away,
+}
+
 /// How an attacker keeps its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hold {
     /// Sends nothing.
     Silent,
-    /// Sends a head that never ends.
+    /// Sends a head that never ends; over TLS a hello.
     Head,
     /// Sends a body, barely fast enough.
     Body,
@@ -106,10 +116,22 @@ enum Hold {
 }
 
 impl Hold {
-    fn begin(self, address: SocketAddr) -> Client {
-        let mut client = match self {
-            Hold::Reading | Hold::ZeroWindow => Client::connect_narrow(address, 128 * 1024),
-            _ => Client::connect(address),
+    fn begin(self, door: Door) -> Client {
+        let connected = match self {
+            Hold::Reading | Hold::ZeroWindow => Client::connect_narrow(door.address, 128 * 1024),
+            _ => Client::connect(door.address),
+        };
+        if door.is_secure && self == Hold::Silent {
+            return connected;
+        }
+        if door.is_secure && self == Hold::Head {
+            let mut client = connected;
+            client.try_send(HELLO_BEGINS);
+            return client;
+        }
+        // One that is thrown out in its handshake comes again.
+        let Some(mut client) = door.try_enter(connected) else {
+            return Client::connect(door.address);
         };
         let post = "POST /digest HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
         let begin = match self {
@@ -154,12 +176,12 @@ struct Told {
 impl Siege {
     /// Returns when all have connected.
     fn lay(server: &Server) -> Siege {
-        let address = server.address();
+        let door = server.door();
         let kinds = HOLDERS.iter().enumerate();
         let kinds = kinds.flat_map(|(kind, (hold, count))| {
             std::iter::repeat_n(*hold, *count).map(move |hold| (kind, hold))
         });
-        let begin = |(kind, hold): (usize, Hold)| (kind, hold, hold.begin(address));
+        let begin = |(kind, hold): (usize, Hold)| (kind, hold, hold.begin(door));
         let mut holders: Vec<_> = kinds.map(begin).collect();
         let told = Arc::new(Told::default());
         let heard = Arc::clone(&told);
@@ -178,7 +200,7 @@ impl Siege {
                     }
                     let came = &heard.came_again[*kind];
                     if !hold.drip(client) && came.load(SeqCst) < COMES_AGAIN_MAX {
-                        *client = hold.begin(address);
+                        *client = hold.begin(door);
                         came.fetch_add(1, SeqCst);
                     }
                 }
@@ -233,7 +255,7 @@ fn those_who_hold_all_places_do_not_keep_honest_clients_out(arch: &str) {
     }
     let floor = if is_strict() { FLOOR_STRICT } else { FLOOR };
     assert!(kept >= floor, "{arch}: {kept:.2} of the throughput is left");
-    let most = match arch {
+    let most = match name_of(arch) {
         "mp" => HELD_BY_PROCESS_MAX,
         "mt" | "thread-per-connection" => HELD_BY_THREAD_MAX,
         _ => HELD_BYTES_MAX,
@@ -244,8 +266,8 @@ fn those_who_hold_all_places_do_not_keep_honest_clients_out(arch: &str) {
 }
 
 /// Settings of a worker with so many places.
-fn with_places(arch: &str, places: usize) -> String {
-    let own = match arch {
+pub fn with_places(arch: &str, places: usize) -> String {
+    let own = match name_of(arch) {
         "mt" => format!("mt.threads = {places}\n"),
         "mp" => format!("mp.processes = {places}\n"),
         _ => String::new(),
@@ -258,7 +280,7 @@ fn a_client_that_pauses_keeps_its_place_until_another_needs_it(arch: &str) {
     let settings = format!("{settings}{}", with_places(arch, FEW_PLACES));
     let Some(besieged) = Besieged::start(arch, &settings) else { return };
     let pause = || {
-        let mut client = Client::connect_narrow(besieged.server.address(), 128 * 1024);
+        let mut client = besieged.server.connect_narrow(128 * 1024);
         client.send(last_get("/large.bin"));
         assert_eq!(client.response_head().status(), 200, "{arch}");
         client
@@ -293,14 +315,15 @@ fn a_client_that_takes_its_answer_from_the_socket_keeps_its_place(arch: &str) {
     let Some(besieged) = Besieged::start(arch, &settings) else { return };
     let range = format!("Range: bytes=0-{}", IN_SOCKET_BYTES - 1);
     let begin = |_| {
-        let mut client = Client::connect_narrow(besieged.server.address(), 64 * 1024);
+        let mut client = besieged.server.connect_narrow(64 * 1024);
         client.send(format!("GET /large.bin HTTP/1.1\r\nHost: a\r\n{range}\r\n\r\n"));
         assert_eq!(client.response_head().status(), 206, "{arch}");
         client
     };
     let mut takers: Vec<Client> = (0..FEW_PLACES).map(begin).collect();
-    let mut new = besieged.server.connect();
-    new.send(last_get("/hello.txt"));
+    let door = besieged.server.door();
+    let new = Client::connect(door.address);
+    let new = new.begin(door.is_secure, last_get("/hello.txt"), false);
     let (mut taken, since) = (0, Instant::now());
     while since.elapsed() < TAKEN_FOR && taken + TAKEN_BYTES < IN_SOCKET_BYTES {
         takers.iter_mut().for_each(|client| drop(client.take(TAKEN_BYTES)));
@@ -313,27 +336,32 @@ fn a_client_that_takes_its_answer_from_the_socket_keeps_its_place(arch: &str) {
         assert_eq!(client.response().status(), 200, "{arch}");
     }
     // They have their answers now, and are idle.
-    assert_eq!(new.response().status(), 200, "{arch}");
+    assert_eq!(new.finish().map(|answer| answer.status()), Some(200), "{arch}");
 }
 
 /// A request may come between two looks at a connection, as while the server stands still: then
 /// it is not idle any more, although others wait for its place.
 fn those_who_have_asked_are_answered_before_their_places_are_given_away(arch: &str) {
     let Some(besieged) = Besieged::start(arch, &with_places(arch, FEW_PLACES)) else { return };
-    let head = "GET /hello.txt HTTP/1.1\r\nHost: a\r\n";
-    let connect = |first: &str| {
-        let mut client = besieged.server.connect();
-        client.send(first);
+    let door = besieged.server.door();
+    let connect = || {
+        let mut client = door.connect();
+        assert_eq!(client.ask(get("/hello.txt")).status(), 200, "{arch}");
         client
     };
-    let mut kept: Vec<Client> = (0..FEW_PLACES).map(|_| connect(&format!("{head}\r\n"))).collect();
-    kept.iter_mut().for_each(|client| assert_eq!(client.response().status(), 200, "{arch}"));
+    let mut kept: Vec<Client> = (0..FEW_PLACES).map(|_| connect()).collect();
     let held = besieged.server.hold();
-    let mut new: Vec<Client> = (0..FEW_PLACES).map(|_| connect(&last_get("/hello.txt"))).collect();
-    kept.iter_mut().for_each(|client| client.send(format!("{head}\r\n")));
+    let begin = |_| {
+        let client = Client::connect(door.address);
+        client.begin(door.is_secure, last_get("/hello.txt"), false)
+    };
+    let new: Vec<Begun> = (0..FEW_PLACES).map(begin).collect();
+    kept.iter_mut().for_each(|client| client.send(get("/hello.txt")));
     drop(held);
-    for client in kept.iter_mut().chain(&mut new) {
-        assert_eq!(client.response().status(), 200, "{arch}");
+    let kept = kept.into_iter().map(|mut client| client.response());
+    let new = new.into_iter().map(|client| client.finish().expect("an answer"));
+    for answer in kept.chain(new) {
+        assert_eq!(answer.status(), 200, "{arch}");
     }
 }
 

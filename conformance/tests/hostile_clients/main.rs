@@ -28,10 +28,27 @@ macro_rules! on_each_way_to_hold {
     };
 }
 
+/// The same where clients speak TLS, on architectures that wait in three different ways: all are in
+/// the full tier.
+macro_rules! on_ways_to_hold_over_tls {
+    ($($bodies:tt)+) => {
+        crate::common_programs::on_architectures! {
+            @over_tls
+            [
+                full n_copy = "n-copy",
+                full mt = "mt",
+                full uring = "uring",
+            ]
+            { $($bodies)+ }
+        }
+    };
+}
+
 mod besieged;
 mod bombs;
 mod cuts;
 mod floods;
+mod handshakes;
 mod holding;
 mod programs;
 mod proxy_cuts;

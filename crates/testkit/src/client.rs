@@ -163,6 +163,21 @@ impl Client {
         }
     }
 
+    /// Sends as much of these bytes as there is room for, and how many that are. Does not block:
+    /// one that speaks TLS may keep the rest of a record for the next call.
+    ///
+    /// # Errors
+    /// `WouldBlock` when there is no room, or why the connection has ended.
+    pub fn send_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_nonblocking(true)?;
+        let sent = match &mut self.tls {
+            None => self.stream.write(bytes),
+            Some(tls) => tls.write_some(&mut self.stream, bytes),
+        };
+        self.stream.set_nonblocking(false)?;
+        sent
+    }
+
     /// Sends these bytes in pieces that end at the offsets of `ends`, which ascend.
     #[track_caller]
     pub fn send_split(&mut self, bytes: impl AsRef<[u8]>, ends: impl IntoIterator<Item = usize>) {

@@ -35,6 +35,8 @@ pub use checksum::crc32;
 pub use client::Client;
 pub use response::{Response, responses};
 pub use secure::{Harm, Identity, Visitor};
-pub use server::{ALONE, Held, Launch, Refused, Server, Stopped, as_ourselves, interrupt_group};
+pub use server::{
+    ALONE, Door, Held, Launch, Refused, Server, Stopped, as_ourselves, interrupt_group,
+};
 pub use site::{LARGE_BYTES, MANY, MODIFIED, Site, digits, large, large_at, many, name_of_many};
 pub use skip::{is_strict, skip};

@@ -83,12 +83,12 @@ impl Write for Harmed<'_> {
             },
             Harm::None => (bytes, false),
         };
-        self.stream.write_all(piece)?;
+        let sent = self.stream.write(piece)?;
         if pause {
             dawdle(BETWEEN_PIECES);
         }
-        *self.sent += piece.len();
-        Ok(piece.len())
+        *self.sent += sent;
+        Ok(sent)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -240,6 +240,16 @@ impl Secure {
             self.flush(stream)?;
         }
         Ok(())
+    }
+
+    /// Sends what waits, and then at most a record of these bytes, as far as the socket has room.
+    pub(crate) fn write_some(&mut self, stream: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
+        self.flush(stream)?;
+        let sent = self.connection.writer().write(&bytes[..bytes.len().min(READ_BYTES / 4)])?;
+        match self.flush(stream) {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            _ => Ok(sent),
+        }
     }
 
     fn flush(&mut self, stream: &mut TcpStream) -> io::Result<()> {

@@ -265,6 +265,32 @@ pub struct Server {
     is_secure: bool,
 }
 
+/// Where clients connect to, and whether they speak TLS there.
+#[derive(Clone, Copy, Debug)]
+pub struct Door {
+    /// The address.
+    pub address: SocketAddr,
+    /// Whether they shake hands.
+    pub is_secure: bool,
+}
+
+impl Door {
+    /// A new connection.
+    pub fn connect(self) -> Client {
+        self.enter(Client::connect(self.address))
+    }
+
+    /// A connection to this address, once it has shaken hands where that is due.
+    pub fn enter(self, client: Client) -> Client {
+        if self.is_secure { client.secure() } else { client }
+    }
+
+    /// The same, if the server goes along.
+    pub fn try_enter(self, client: Client) -> Option<Client> {
+        if self.is_secure { client.secure_by(Harm::None).ok() } else { Some(client) }
+    }
+}
+
 impl Server {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
@@ -289,14 +315,19 @@ impl Server {
         self.child.id()
     }
 
+    /// What clients need to connect to it, who may be in other threads.
+    pub fn door(&self) -> Door {
+        Door { address: self.address, is_secure: self.is_secure }
+    }
+
     /// A new connection to it.
     pub fn connect(&self) -> Client {
-        self.speak(Client::connect(self.address))
+        self.door().connect()
     }
 
     /// The same with room for about this many bytes: [`Client::connect_narrow`].
     pub fn connect_narrow(&self, bytes: usize) -> Client {
-        self.speak(Client::connect_narrow(self.address, bytes))
+        self.door().enter(Client::connect_narrow(self.address, bytes))
     }
 
     /// A new connection over TLS, whose bytes leave as the harm says: see [`Client::secure_by`].
@@ -310,10 +341,6 @@ impl Server {
     /// Whether its clients speak TLS.
     pub fn is_secure(&self) -> bool {
         self.is_secure
-    }
-
-    fn speak(&self, client: Client) -> Client {
-        if self.is_secure { client.secure() } else { client }
     }
 
     /// `/status` as it is now.
