@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::catalogue;
 use crate::contestant::{self, Absent};
-use crate::definition::{Claim, Experiment, Measure, QUICK_S_MAX, Series, Value, Varies};
+use crate::definition::{Claim, Experiment, Measure, Series, Step, Value, Varies};
 use crate::generator::{self, Load};
 use crate::host::{SetupError, commit, descriptors_max, put_json};
 use crate::knee;
@@ -95,8 +95,9 @@ pub fn run(
     generator::check(&experiment.workload)?;
     Grounds::can_be_prepared(&experiment.machine)?;
     let begun = Instant::now();
+    let most_s = experiment.quick_s_max();
     let out_of_time =
-        || options.quick && begun.elapsed() >= Duration::from_secs(QUICK_S_MAX - QUICK_S_MAX / 20);
+        || options.quick && begun.elapsed() >= Duration::from_secs(most_s - most_s / 20);
     let ends = || stop() || out_of_time();
     let directory = prepared(out, options)?;
     let mut runs = Runs::none(experiment, options, site);
@@ -268,7 +269,8 @@ impl Campaign<'_> {
     fn bound_waiting(&mut self, progress: &mut dyn Progress) {
         let (workload, axis) = (&self.experiment.workload, &self.experiment.axis);
         let points = self.experiment.points(self.options.quick);
-        let most = points.iter().copied().fold(0.0, f64::max) * self.runs.peak.unwrap_or(1.0);
+        let highest = points.iter().copied().fold(0.0, f64::max) * axis.highest();
+        let most = highest * self.runs.peak.unwrap_or(1.0);
         let most_open = descriptors_max().min(CLIENT_DESCRIPTORS);
         let descriptors = most_open.saturating_sub(OTHER_DESCRIPTORS);
         let last_s = WAITING_SHARE * descriptors as f64 / most.max(1.0);
@@ -294,6 +296,7 @@ impl Campaign<'_> {
         let load = Load {
             varies: Varies::Connections,
             amount: CALIBRATION_CONNECTIONS,
+            steps: Vec::new(),
             seconds: CALIBRATION_S,
             warmup: CALIBRATION_S * WARMUP_SHARE,
             seed: self.options.seed,
@@ -351,7 +354,8 @@ impl Campaign<'_> {
         seed: u64,
     ) -> Result<f64, SetupError> {
         let (varies, warmup) = (self.experiment.axis.varies, seconds * WARMUP_SHARE);
-        let load = Load { varies, amount: rate, seconds, warmup, seed, verify: false };
+        let steps = Vec::new();
+        let load = Load { varies, amount: rate, steps, seconds, warmup, seed, verify: false };
         let record = self.calibrated(self.experiment, series, &load)?;
         Ok(rate * record.served_share())
     }
@@ -468,7 +472,7 @@ impl Campaign<'_> {
 
     /// Whether a quick campaign begins no more runs.
     fn is_late(&self) -> bool {
-        let most_s = QUICK_S_MAX as f64 * BEGUN_SHARE;
+        let most_s = self.experiment.quick_s_max() as f64 * BEGUN_SHARE;
         self.options.quick && self.begun.elapsed().as_secs_f64() > most_s
     }
 
@@ -660,11 +664,18 @@ fn load_of(
         };
         series.set.insert(key.clone(), value);
     }
+    // A shorter run has shorter steps. What is before the first change is measured without its
+    // beginning.
+    let scale = runs.seconds / axis.steps.iter().map(|step| step.seconds).sum::<f64>();
+    let scaled = |step: &Step| Step { seconds: step.seconds * scale, ..*step };
+    let steps: Vec<Step> = axis.steps.iter().map(scaled).collect();
+    let warmup = steps.first().map_or(runs.seconds, |first| first.seconds) * WARMUP_SHARE;
     let load = Load {
         varies,
         amount,
+        steps,
         seconds: runs.seconds,
-        warmup: runs.seconds * WARMUP_SHARE,
+        warmup,
         // The same within a block, so that its cells are asked for the same.
         seed: options.seed.wrapping_add(turn.block as u64),
         verify: false,

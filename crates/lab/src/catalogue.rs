@@ -80,6 +80,12 @@ definitions![
     "s4-table3",
     "s4-tuning",
     "s4-verification",
+    "g-refuse",
+    "g-overload",
+    "g-overload-php",
+    "g-mixed",
+    "g-spike",
+    "g-metastable",
 ];
 
 /// The names of all experiments.

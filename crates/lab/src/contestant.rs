@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 
-use crate::definition::{Axis, Machine, Series, Value, Varies};
+use crate::definition::{Axis, Machine, Series, Value, Varies, WORK_PATH};
 use crate::host::{Missing, PREFIX, Place, SetupError, find, first_line, is_root};
 use crate::nearest::nearest;
 use crate::space::{Knob, Space};
@@ -205,27 +205,41 @@ fn our_command(
     Ok(command)
 }
 
-/// Writes a configuration by which our server answers the dynamic requests of SPECweb99 for the
-/// files of a set; where.
+/// The part of a configuration by which our server answers the dynamic requests of SPECweb99 for
+/// the files of a set.
+pub fn dynamic(series: &Series, files: &Path) -> String {
+    let root = toml::Value::String(files.display().to_string());
+    let blocking = if series.calls_in_place { "blocking = false\n" } else { "" };
+    format!(
+        "[[site.module]]\npath = \"/specweb99-dynamic\"\nname = \"specweb99\"\n\
+         options = {{ root = {root} }}\n{blocking}"
+    )
+}
+
+/// The part by which it takes a known time for a request: in the loop that is asked, as S1's
+/// servers called modules, or where it does what may block.
+pub fn work(series: &Series) -> String {
+    let blocking = !series.calls_in_place;
+    format!("[[site.module]]\npath = \"{WORK_PATH}\"\nname = \"lab-work\"\nblocking = {blocking}\n")
+}
+
+/// Writes a configuration with a module, for the files of a set; where.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn with_dynamic(
-    series: &Series,
+pub fn with_module(
+    module: &str,
     files: &Path,
     scratch: &Path,
     machine: &Machine,
 ) -> Result<PathBuf, SetupError> {
     let root = toml::Value::String(files.display().to_string());
     let Machine { backlog, cpus, .. } = machine;
-    let blocking = if series.calls_in_place { "blocking = false\n" } else { "" };
     let text = format!(
         "access-log = \"off\"\naccept.backlog = {backlog}\nworkers = {cpus}\n\n\
-         [[site]]\nroot = {root}\n\n\
-         [[site.module]]\npath = \"/specweb99-dynamic\"\nname = \"specweb99\"\n\
-         options = {{ root = {root} }}\n{blocking}"
+         [[site]]\nroot = {root}\n\n{module}"
     );
-    let file = scratch.join("dynamic.toml");
+    let file = scratch.join("module.toml");
     fs::write(&file, text).map_err(|error| SetupError(format!("{}: {error}", file.display())))?;
     Ok(file)
 }
@@ -393,8 +407,7 @@ mod tests {
     fn every_definition_names_contestants_that_there_are() {
         for experiment in crate::catalogue::all().unwrap() {
             for series in &experiment.series {
-                check(&series.contestant)
-                    .and_then(|()| check_settings(series))
+                check_series(series, &experiment.axis)
                     .unwrap_or_else(|why| panic!("{}: {why}", experiment.name));
             }
         }

@@ -5,8 +5,10 @@
 //! claims: the predicates by which the figure counts as reproduced, weaker or reversed. Nothing of
 //! it may depend on what comes out.
 
+mod axis;
 mod machine;
 mod measure;
+mod workload;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,14 +18,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::nearest::nearest;
 
+pub use axis::{Axis, Step, Varies};
 pub use machine::{Machine, PageCache};
 pub use measure::Measure;
+pub(crate) use workload::WORK_PATH;
+pub use workload::{Work, Workload};
 
 /// The workload of which a part is made again for each request.
 pub(crate) const DYNAMIC: &str = "specweb99-dynamic";
 
-/// Longest time that a quick run of one experiment may take, in seconds.
+/// Longest time that a quick run of one experiment may take, in seconds, and of one whose runs have
+/// a length of their own.
 pub const QUICK_S_MAX: u64 = 180;
+const QUICK_LONG_S_MAX: u64 = 600;
 
 /// Names are used for files and on the command line.
 const NAME_LEN_MAX: usize = 40;
@@ -63,6 +70,9 @@ pub struct Experiment {
     /// What is varied from point to point.
     #[serde(default)]
     pub axis: Axis,
+    /// Seconds of a run, with its warm-up, where the kind of campaign does not say them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
     /// What surrounds the servers.
     #[serde(default)]
     pub machine: Machine,
@@ -115,107 +125,6 @@ pub struct Setup {
     pub series: Vec<Series>,
 }
 
-/// What clients ask for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Workload {
-    /// Its name for the generator: `one-packet`, `specweb99`, `webstone`, ...
-    pub name: String,
-    /// What its files are made with: a number of directories, a size.
-    #[serde(default)]
-    pub files: BTreeMap<String, Value>,
-    /// The files grow with the connections, as those of SPECweb99 do: connections are this part of
-    /// those that are meant, and files this part of what SPECweb99 has for them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scale: Option<f64>,
-    /// More flags of the generator.
-    #[serde(default)]
-    pub flags: Vec<String>,
-    /// Whether a run in which more requests time out than S4's rule allows is void (M158), also
-    /// where all files suffer alike.
-    #[serde(default)]
-    pub quality: bool,
-    /// Seconds after which a client gives up.
-    #[serde(default = "default_timeout_s")]
-    pub timeout_s: f64,
-}
-
-fn default_timeout_s() -> f64 {
-    10.0
-}
-
-impl Workload {
-    /// Whether it is a set of files, which says what every answer must be; else its flags say all.
-    pub fn has_files(&self) -> bool {
-        !self.name.is_empty()
-    }
-}
-
-/// What the points of a figure differ in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Varies {
-    /// New connections in a second, arriving openly.
-    Rate,
-    /// Sessions in a second, arriving openly; requests within one follow each other.
-    Sessions,
-    /// Connections that are busy all the time, in a closed loop.
-    Connections,
-    /// The size of the one file, in bytes, at a fixed number of connections.
-    FileSize,
-    /// The size of the set of files, in MiB, at a fixed number of connections.
-    SetSize,
-    /// How many of a hundred requests are dynamic ones, at a fixed number of connections.
-    DynamicShare,
-    /// A setting of the servers, named by [`Axis::setting`].
-    Setting,
-    /// Nothing: a bar for each series.
-    #[default]
-    Nothing,
-}
-
-impl Varies {
-    /// Whether load arrives by a clock, whatever the server does.
-    pub fn is_open(self) -> bool {
-        matches!(self, Varies::Rate | Varies::Sessions)
-    }
-}
-
-/// What is varied, and over which values.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Axis {
-    /// What it is.
-    #[serde(default)]
-    pub varies: Varies,
-    /// The values of a full run.
-    #[serde(default)]
-    pub points: Vec<f64>,
-    /// Those of a quick one, by default all; of these, every claim can be judged.
-    #[serde(default)]
-    pub quick: Vec<f64>,
-    /// The series at whose peak a value is 1; values are absolute without.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub relative_to: Option<String>,
-    /// The setting that is varied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub setting: Option<String>,
-    /// Connections, where they are not what is varied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub connections: Option<u32>,
-}
-
-impl Axis {
-    /// How load arrives: whether it waits for the server decides what a figure past its peak means.
-    pub fn model(&self) -> &'static str {
-        match self.varies {
-            Varies::Rate => "open loop",
-            Varies::Sessions => "partly open loop",
-            _ => "closed loop",
-        }
-    }
-}
-
 /// A contestant with its settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -243,6 +152,9 @@ pub struct Series {
     /// Its event loop calls the module of SPECweb99 in place, as S1's did (Sections 3 and 4.3).
     #[serde(default, skip_serializing_if = "is_false")]
     pub calls_in_place: bool,
+    /// It refuses everything: what is measured is what that costs.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub refuses: bool,
     /// Each connection is asked for by a process of its own.
     #[serde(default, skip_serializing_if = "is_false")]
     pub client_processes: bool,
@@ -432,11 +344,11 @@ impl Experiment {
         file: &str,
     ) -> Result<Experiment, DefinitionError> {
         let wrong = |why: String| DefinitionError { file: file.to_owned(), why };
-        let Experiment { workload, axis, machine, series, .. } = base.clone();
+        let Experiment { workload, axis, seconds, machine, series, .. } = base.clone();
         if !self.series.is_empty() {
             return Err(wrong("what shares the runs of another has no series of its own".into()));
         }
-        let whole = Experiment { workload, axis, machine, series, ..self };
+        let whole = Experiment { workload, axis, seconds, machine, series, ..self };
         whole.check().map_err(wrong)?;
         Ok(whole)
     }
@@ -468,6 +380,17 @@ impl Experiment {
             machine: self.machine.clone(),
             series: self.series(quick).cloned().collect(),
         }
+    }
+
+    /// Seconds of a run where they are its own.
+    pub fn run_s(&self) -> Option<f64> {
+        let steps = &self.axis.steps;
+        self.seconds.or((!steps.is_empty()).then(|| steps.iter().map(|step| step.seconds).sum()))
+    }
+
+    /// Seconds that a quick campaign has.
+    pub fn quick_s_max(&self) -> u64 {
+        if self.run_s().is_some() { QUICK_LONG_S_MAX } else { QUICK_S_MAX }
     }
 
     /// What is claimed, each in words with the figure that it takes.
@@ -515,6 +438,11 @@ impl Experiment {
         if !varied && axis.connections.is_none() {
             return Err("the axis says neither what it `varies` nor how many `connections`".into());
         }
+        axis.check_steps()?;
+        if self.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds.is_finite())) {
+            return Err("`seconds` is above 0".into());
+        }
+        self.workload.check_work()?;
         if let Some(scale) = self.workload.scale {
             if axis.varies != Varies::Connections || !self.workload.name.starts_with("specweb99") {
                 return Err("`scale` is of specweb99, along an axis of connections".into());
@@ -526,9 +454,10 @@ impl Experiment {
             }
         }
         let is_dynamic = self.workload.name == DYNAMIC;
-        let may = |one: &Series| is_dynamic && one.contestant == "flyball";
+        let has_module = is_dynamic || self.workload.work.is_some();
+        let may = |one: &Series| has_module && one.contestant == "flyball";
         if series.iter().any(|one| one.calls_in_place && !may(one)) {
-            return Err(format!("`calls-in-place` is of flyball, and of {DYNAMIC}"));
+            return Err(format!("`calls-in-place` is of flyball, and of {DYNAMIC} or `work`"));
         }
         if let Some(point) = axis.quick.iter().find(|point| !axis.points.contains(point)) {
             return Err(format!("the quick point {point} is none of the points"));
@@ -602,6 +531,9 @@ impl Experiment {
         }
         if claim.left == claim.right && claim.right_at.is_none_or(|place| place == claim.at) {
             return Err(format!("{says:?}: it compares a point with itself"));
+        }
+        if claim.measure == Measure::RecoveryS && self.axis.steps.is_empty() {
+            return Err(format!("{says:?}: there is a recovery where the axis has `steps`"));
         }
         if claim.measure == Measure::BlockedPercent && !self.machine.watched {
             return Err(format!("{says:?}: it takes `watched = true` in [machine]"));
@@ -762,9 +694,19 @@ reproduced = 1.1
         assert!(two.ends_with("takes one CPU, of which a server has 0.1 to 0.9"), "{two}");
         let ours = "contestant = \"flyball\"";
         let in_place = WHOLE.replacen(ours, &format!("{ours}\ncalls-in-place = true"), 1);
-        assert!(why(&in_place).ends_with("of flyball, and of specweb99-dynamic"));
+        assert!(why(&in_place).ends_with("of flyball, and of specweb99-dynamic or `work`"));
         let relative = WHOLE.replace("varies = \"rate\"", "varies = \"connections\"");
         assert!(why(&relative).contains("`relative-to` is of an axis that varies a rate"));
+        let stepped =
+            |steps: &str| why(&WHOLE.replace("[axis]", &format!("[axis]\nsteps = {steps}")));
+        let step = "{ seconds = 1, times = 2 }";
+        assert!(stepped(&format!("[{step}, {step}]")).contains("three at least"));
+        let backwards = stepped(&format!("[{step}, {step}, {{ seconds = 0, times = 1 }}]"));
+        assert!(backwards.ends_with("and `times` that is no less than 0"), "{backwards}");
+        let none = why(&WHOLE.replace("goodput_per_s", "recovery_s"));
+        assert!(none.ends_with("there is a recovery where the axis has `steps`"), "{none}");
+        let work = why(&WHOLE.replace("[axis]", "work = { burn-us = 5, share = 2 }\n[axis]"));
+        assert!(work.ends_with("is above 0 and at most 1"), "{work}");
         let grows = WHOLE.replace("[axis]", "scale = 0.2\n[axis]");
         assert!(why(&grows).ends_with("of specweb99, along an axis of connections"));
         let closed = |scale: &str| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::definition::{Varies, Workload};
+use crate::definition::{Step, Varies, Workload};
 use crate::host::{Place, Running, SetupError, until};
 use crate::nearest::nearest;
 
@@ -43,6 +43,8 @@ pub struct Load {
     pub varies: Varies,
     /// How much: connections, or a rate.
     pub amount: f64,
+    /// How that changes, if it does.
+    pub steps: Vec<Step>,
     /// How long, in seconds, with the warm-up.
     pub seconds: f64,
     /// How much of that is not counted.
@@ -194,6 +196,12 @@ impl Generator {
         if workload.has_files() {
             command.arg("--fileset").arg(files);
         }
+        if let Some(work) = workload.work {
+            let list = scratch.join("work.list");
+            fs::write(&list, work.list())
+                .map_err(|error| SetupError(format!("{}: {error}", list.display())))?;
+            command.arg("--list").arg(list);
+        }
         if apart {
             command.arg("--agents").arg(addresses.join(","));
         }
@@ -264,6 +272,12 @@ impl Load {
             _ => "--connections",
         };
         let amount = match self.varies {
+            Varies::Rate | Varies::Sessions if !self.steps.is_empty() => {
+                let step = |Step { seconds, times }: &Step| {
+                    format!("{:.3}x{:.0}ms", self.amount * times, seconds * 1_000.0)
+                };
+                format!("steps:{}", self.steps.iter().map(step).collect::<Vec<_>>().join(","))
+            }
             Varies::Rate | Varies::Sessions => format!("{:.3}", self.amount),
             _ => format!("{}", self.amount.round()),
         };
@@ -316,6 +330,7 @@ mod tests {
         let load = Load {
             varies: Varies::Sessions,
             amount: 12.5,
+            steps: Vec::new(),
             seconds: 2.0,
             warmup: 0.5,
             seed: 7,
@@ -323,5 +338,9 @@ mod tests {
         };
         let words = load.arguments().join(" ");
         assert_eq!(words, "--sessions 12.500 --duration 2000ms --warmup 500ms --seed 7");
+        let steps = [(0.5, 0.5), (1.0, 3.0), (0.5, 0.5)];
+        let steps = steps.map(|(seconds, times)| Step { seconds, times }).into();
+        let words = Load { steps, ..load }.arguments().join(" ");
+        assert!(words.starts_with("--sessions steps:6.250x500ms,37.500x1000ms,6.250x500ms "));
     }
 }

@@ -2,6 +2,7 @@
 
 mod grounds;
 mod look;
+mod recovery;
 pub(crate) mod stacks;
 
 use std::any::Any;
@@ -482,8 +483,31 @@ impl Site {
     }
 }
 
+/// How a server that is ready answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answers {
+    /// As its files say, with which answers are compared.
+    Compared,
+    /// Well, as its status says; nothing tells what an answer must be.
+    Good,
+    /// By a refusal, or not at all: it takes connections.
+    Refused,
+}
+
+impl Answers {
+    fn is_right(self, report: &Report) -> bool {
+        let figure = match self {
+            Answers::Compared => "replies",
+            Answers::Good => "good",
+            Answers::Refused => "connect_us.count",
+        };
+        report.figure(figure).is_some_and(|count| count > 0.0)
+    }
+}
+
 /// A contestant that runs.
 struct Server {
+    answers: Answers,
     running: Running,
     address: SocketAddr,
     log: PathBuf,
@@ -515,11 +539,17 @@ impl Server {
         }
         let one = ["one-packet", "single-file"].contains(&experiment.workload.name.as_str());
         let is_dynamic = experiment.workload.name == DYNAMIC;
-        let config = match &site.config {
-            None if is_dynamic => {
-                Some(contestant::with_dynamic(series, files, &scratch, &experiment.machine)?)
+        let module = match (is_dynamic, experiment.workload.work) {
+            (true, _) => Some(contestant::dynamic(series, files)),
+            (_, Some(_)) => Some(contestant::work(series)),
+            _ => None,
+        };
+        let config = match (&site.config, module) {
+            (None, Some(module)) if series.contestant == OURS => {
+                let machine = &experiment.machine;
+                Some(contestant::with_module(&module, files, &scratch, machine)?)
             }
-            config => config.clone(),
+            (config, _) => config.clone(),
         };
         let conditions = Conditions {
             flyball: site.flyball.clone(),
@@ -542,7 +572,12 @@ impl Server {
         let log = scratch.join("output.log");
         let running = Running::start(&mut command, &log)?;
         let admin = (series.contestant == OURS).then(|| contestant::admin_socket(&conditions));
-        Ok(Server { running, address, log, admin, name: series.name.clone() })
+        let answers = match experiment.workload.has_files() {
+            _ if series.refuses => Answers::Refused,
+            true => Answers::Compared,
+            false => Answers::Good,
+        };
+        Ok(Server { running, address, log, admin, name: series.name.clone(), answers })
     }
 
     fn url(&self) -> String {
@@ -568,10 +603,10 @@ impl Server {
         let gate = Load {
             varies: Varies::Connections,
             amount: GATE_CONNECTIONS,
+            steps: Vec::new(),
             seconds,
             warmup: 0.0,
-            // Without files nothing says what an answer must be.
-            verify: experiment.workload.has_files(),
+            verify: self.answers == Answers::Compared,
             seed: load.seed ^ GATE_SEED,
         };
         let mut workload = experiment.workload.clone();
@@ -594,9 +629,7 @@ impl Server {
                     let name = &self.name;
                     return Err(SetupError(format!("{name} answers wrongly: {wrong} bodies")));
                 }
-                Ok(report) if report.figure("replies").is_some_and(|replies| replies > 0.0) => {
-                    return Ok(());
-                }
+                Ok(report) if self.answers.is_right(&report) => return Ok(()),
                 Ok(_) => self.give_up_at(end, "nothing was answered")?,
                 // Before it asks for dynamic replies it talks to the server itself.
                 Err(why) if experiment.workload.name == DYNAMIC => {

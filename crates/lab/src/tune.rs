@@ -235,6 +235,7 @@ fn experiment(asked: &Asked, scratch: &Path) -> Result<Experiment, SetupError> {
         generator::check(&workload)?;
     }
     Ok(Experiment {
+        seconds: None,
         file: None,
         name: "tune".into(),
         title: "Settings for a site".into(),

@@ -15,13 +15,14 @@ use crate::nearest::nearest;
 type Name = (&'static str, fn(&Conditions) -> String);
 
 /// All of them.
-const NAMES: [Name; 6] = [
+const NAMES: [Name; 7] = [
     ("address", |conditions| conditions.address.to_string()),
     ("host", |conditions| conditions.address.ip().to_string()),
     ("port", |conditions| conditions.address.port().to_string()),
     ("root", |conditions| conditions.site.display().to_string()),
     ("scratch", |conditions| conditions.scratch.display().to_string()),
     ("cpus", |conditions| conditions.cpus.to_string()),
+    ("flyball", |conditions| conditions.flyball.display().to_string()),
 ];
 
 /// By which of them a command knows where to listen.

@@ -24,6 +24,22 @@ pub enum Measure {
     LatencyP50Us,
     /// The 99th percentile of latency, in microseconds.
     LatencyP99Us,
+    /// The 99th percentile of the latency of those that were admitted, in microseconds: neither
+    /// refused nor given up.
+    AdmittedP99Us,
+    /// The same without those whose connection lost its first packet.
+    AdmittedAtOnceP99Us,
+    /// The share of all tries that the server, or its machine, turned away.
+    ShedShare,
+    /// The share of all tries that the clients gave up.
+    TimeoutShare,
+    /// The share of our server's answers that no client waited for any more.
+    WastedShare,
+    /// Seconds after the last change of the rate until as much is answered well as before the
+    /// first; all that are left of the run where that does not come.
+    RecoveryS,
+    /// Microseconds of the server's CPU time for a connection that it accepted.
+    CpuUsPerConnection,
     /// Connections that the server accepted in a second while it was loaded.
     AcceptsPerS,
     /// Connections that the server held open at the end of its load.
@@ -101,19 +117,20 @@ impl Measure {
     }
 
     /// The least that a figure counts as, so that there is a ratio to nothing, and a server that
-    /// broke down is not left out: one reply or one drop in a second, and a thousandth of the time,
-    /// are as good as none. Nothing of what cannot be 0 where it is known.
+    /// broke down is not left out: one reply or one drop in a second, a thousandth of the time, and
+    /// a recovery within a second, are as good as none. Nothing of what cannot be 0 where it is known.
     pub fn least(self) -> f64 {
         use Measure::{
             AcceptsPerS, BlockedPercent, BodyHitPercent, DiskWaitPercent, DropsPerS, GoodputPerS,
-            IdlePercent, MbitPerS, OpenConnections, OverflowsPerS, RepliesPerS, RequestDropsPerS,
-            SoftirqPercent, WaitsPerReply,
+            IdlePercent, MbitPerS, OpenConnections, OverflowsPerS, RecoveryS, RepliesPerS,
+            RequestDropsPerS, ShedShare, SoftirqPercent, TimeoutShare, WaitsPerReply, WastedShare,
         };
         match self {
             GoodputPerS | RepliesPerS | AcceptsPerS | OpenConnections => 1.0,
             DropsPerS | OverflowsPerS | RequestDropsPerS => 1.0,
             MbitPerS => 0.01,
-            WaitsPerReply => 0.001,
+            WaitsPerReply | ShedShare | TimeoutShare | WastedShare => 0.001,
+            RecoveryS => 1.0,
             BodyHitPercent => 0.1,
             IdlePercent | BlockedPercent | DiskWaitPercent | SoftirqPercent => 0.1,
             of_stacks if of_stacks.is_of_stacks() => 0.1,

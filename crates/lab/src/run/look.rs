@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::grounds::Grounds;
+use super::recovery;
 use super::{Record, Server};
 use crate::definition::{Measure, Series};
 use crate::generator::{Load, Report};
@@ -20,6 +21,9 @@ use crate::host::{
 
 /// Bytes of a MiB.
 const MIB: f64 = (1 << 20) as f64;
+
+/// How the generator says that a server answered nothing.
+const NOTHING_ANSWERED: &str = "no request was answered";
 
 /// What the kernel and the server say at one moment.
 #[derive(Clone, Debug, Default)]
@@ -112,6 +116,8 @@ pub(super) fn record(
     let stolen_s = after.stolen_ns.saturating_sub(before.stolen_ns) as f64 / 1e9;
     let stolen_share = stolen_s / seconds / allowed_cpus().len() as f64;
     let mut void = report.void();
+    // It is asked to.
+    void.retain(|why| !(series.refuses && why.starts_with(NOTHING_ANSWERED)));
     if report.wrong_bodies() > 0 {
         void.push(format!("{} bodies were not the file", report.wrong_bodies()));
     }
@@ -156,6 +162,11 @@ fn of_clients(report: &Report) -> Figures {
     // Processor time is of the whole run, and so are the replies that it is divided by.
     let replies = report.figure("replies_total").unwrap_or(0.0).max(1.0);
     let cpu_us = report.figure("client_cpu_s").map(|seconds| seconds * 1e6 / replies);
+    // Of none that were admitted there is no time.
+    let times_of = |name: &str| {
+        report.figure(&format!("{name}.count")).filter(|count| *count > 0.0)?;
+        report.figure(&format!("{name}.p99"))
+    };
     // What arrived in the window, whenever it was due: past saturation most comes after it.
     let bits = report.figure("bytes_in_per_s").map(|bytes| bytes * 8.0 / 1e6);
     vec![
@@ -164,6 +175,10 @@ fn of_clients(report: &Report) -> Figures {
         (Measure::MbitPerS, bits),
         (Measure::LatencyP50Us, report.figure("latency_us.p50")),
         (Measure::LatencyP99Us, report.figure("latency_us.p99")),
+        (Measure::AdmittedP99Us, times_of("admitted_us")),
+        (Measure::AdmittedAtOnceP99Us, times_of("admitted_at_once_us")),
+        (Measure::ShedShare, report.figure("tries.refused_share")),
+        (Measure::TimeoutShare, report.figure("tries.timeout_share")),
         (Measure::ClientCpuUsPerReply, cpu_us),
     ]
 }
@@ -182,9 +197,17 @@ fn of_server(
     let per_s = |of: fn(ListenDrops) -> u64| drops.map(|drops| of(drops) as f64 / load.seconds);
     let grown = |name: &str| after.counted_since(before, name);
     let ratio = |part: &str, whole: Option<f64>| Some(grown(part)? / whole.filter(|n| *n > 0.0)?);
+    let answered = after.requests_since(before).filter(|count| *count > 0.0);
+    let heard = report.figure("replies_total");
+    let wasted = answered.zip(heard).map(|(answered, heard)| (1.0 - heard / answered).max(0.0));
+    let accepted = grown("accepted").filter(|count| *count > 0.0);
+    let per_connection = cpu_ns.zip(accepted).map(|(ns, count)| ns as f64 / 1_000.0 / count);
     let bodies = grown("content_cache_hits").zip(grown("content_cache_misses"));
     vec![
         (Measure::CpuUsPerReply, cpu_ns.map(|ns| ns as f64 / 1_000.0 / served.max(1.0))),
+        (Measure::CpuUsPerConnection, per_connection),
+        (Measure::WastedShare, wasted),
+        (Measure::RecoveryS, recovery::seconds(load, report)),
         (Measure::DropsPerS, per_s(|drops| drops.all)),
         (Measure::OverflowsPerS, per_s(|drops| drops.overflows)),
         (Measure::RequestDropsPerS, per_s(|drops| drops.requests)),
@@ -255,6 +278,7 @@ mod tests {
         let load = Load {
             varies: crate::definition::Varies::Connections,
             amount: 7.0,
+            steps: Vec::new(),
             seconds: 2.0,
             warmup: 0.0,
             seed: 1,

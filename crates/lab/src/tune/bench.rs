@@ -210,7 +210,7 @@ impl<'a> Server<'a> {
 
     fn load(&self, varies: Varies, amount: f64, seconds: f64, seed: u64) -> Load {
         let warmup = seconds * WARMUP_SHARE;
-        Load { varies, amount, seconds, warmup, seed, verify: false }
+        Load { varies, amount, steps: Vec::new(), seconds, warmup, seed, verify: false }
     }
 
     fn series(&self, point: &Point) -> Series {
