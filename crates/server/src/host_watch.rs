@@ -1,6 +1,7 @@
 //! Directories of hosts as they were when the sites of them were opened, and whether they are
 //! others now.
 
+use std::io;
 use std::path::PathBuf;
 
 use flyball_site::{HostRoots, SiteSettings, Spread};
@@ -42,9 +43,20 @@ impl HostWatch {
     }
 
     /// A directory whose hosts are others than they were, or other directories of the same names.
-    /// One that cannot be read is as it was. Blocks on the disk.
-    pub(crate) fn look(&mut self) -> Option<PathBuf> {
-        self.0.iter_mut().find_map(|seen| seen.has_changed().then(|| seen.roots.base.clone()))
+    /// Blocks on the disk.
+    ///
+    /// # Errors
+    /// Which cannot be read, and why: what is served of it stays.
+    pub(crate) fn look(&mut self) -> Result<Option<PathBuf>, String> {
+        let mut unread = None;
+        for seen in &mut self.0 {
+            match seen.has_changed() {
+                Ok(false) => {}
+                Ok(true) => return Ok(Some(seen.roots.base.clone())),
+                Err(error) => unread = Some(format!("{}: {error}", seen.roots.base.display())),
+            }
+        }
+        unread.map_or(Ok(None), Err)
     }
 }
 
@@ -55,17 +67,16 @@ impl Seen {
         subdirectories::stamp(&roots.base).ok().filter(is_old)
     }
 
-    fn has_changed(&mut self) -> bool {
+    fn has_changed(&mut self) -> io::Result<bool> {
         let stamp = Seen::stamp(&self.roots);
         if stamp.is_some() && stamp == self.stamp {
-            return false;
+            return Ok(false);
         }
-        let Ok(listed) = self.roots.list() else { return false };
-        let has_changed = listed.hosts != self.hosts;
+        let has_changed = self.roots.list()?.hosts != self.hosts;
         if !has_changed {
             self.stamp = stamp;
         }
-        has_changed
+        Ok(has_changed)
     }
 }
 
@@ -86,19 +97,22 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let sites = [site(base.path(), &["*.a.test"]), site(base.path(), &["*.b.test"])];
         let mut watch = HostWatch::of(&sites);
-        assert_eq!(watch.look(), None);
+        assert_eq!(watch.look(), Ok(None));
         for host in ["x.a.test", "x.b.test"] {
             fs::create_dir(base.path().join(host)).unwrap();
             // It is told until another watch takes the place of this one.
-            assert!(watch.look().is_some() && watch.look().is_some(), "{host}");
+            let other = Ok(Some(base.path().to_owned()));
+            assert!(watch.look() == other && watch.look() == other, "{host}");
             watch = HostWatch::of(&sites);
-            assert_eq!(watch.look(), None, "{host}");
+            assert_eq!(watch.look(), Ok(None), "{host}");
         }
         fs::create_dir(base.path().join("x.c.test")).unwrap();
-        assert_eq!(watch.look(), None, "it is for neither");
+        assert_eq!(watch.look(), Ok(None), "it is for neither");
         fs::create_dir(base.path().join("next")).unwrap();
         fs::remove_dir(base.path().join("x.b.test")).unwrap();
         fs::rename(base.path().join("next"), base.path().join("x.b.test")).unwrap();
-        assert_eq!(watch.look().as_deref(), Some(base.path()), "another of the same name");
+        assert!(matches!(watch.look(), Ok(Some(_))), "another of the same name");
+        fs::remove_dir_all(base.path()).unwrap();
+        assert!(watch.look().unwrap_err().contains("No such file"));
     }
 }

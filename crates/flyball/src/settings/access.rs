@@ -5,7 +5,7 @@ use flyball_site::access::AccessRule;
 use flyball_site::{SiteSettings, path, routes};
 
 use super::kind::Kind;
-use super::routes::PATTERN;
+use super::path_rows;
 use super::server::TIME_MS_MAX;
 use super::table::{Setting, Table, Task, Word};
 
@@ -143,32 +143,18 @@ pub(super) const TABLES: &[Table<SiteSettings>] = &[Table {
 
 const ACCESS: &[Setting<SiteSettings>] = &[
     Setting {
-        key: "path",
-        kind: Kind::Text {
-            form: "an absolute path without `*`, such as /admin",
-            valid: is_path,
-            set: |s, path| rule(s).path = Some(path),
-        },
-        word: Some(Word { name: "none", set: |s| rule(s).path = None }),
-        default: Some("none"),
-        doc: "The path; the table covers it and all beneath it",
         more: "As it is asked for, decoded and normalised, in whole segments.",
-        ..Setting::ROW
+        ..path_rows::path(
+            "an absolute path without `*`, such as /admin",
+            |s, path| rule(s).path = Some(path),
+            |s| rule(s).path = None,
+        )
     },
     Setting {
-        key: "match",
-        kind: Kind::Text {
-            form: PATTERN,
-            valid: routes::is_pattern,
-            set: |s, text| rule(s).pattern = Some(text),
-        },
-        word: Some(Word { name: "none", set: |s| rule(s).pattern = None }),
-        default: Some("none"),
-        doc: "Instead of `path`: a pattern of paths, as `from` of a redirect",
         more: "The URL of the file or script that was found is asked too: if it fits and the path \
                of the request does not, every client is refused. `/index.php/more` runs \
                `/index.php`; for both write `~\\.php(/|$)`.",
-        ..Setting::ROW
+        ..path_rows::pattern(|s, text| rule(s).pattern = Some(text), |s| rule(s).pattern = None)
     },
     Setting {
         key: "allow",

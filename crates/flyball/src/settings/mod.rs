@@ -38,6 +38,7 @@ mod modules;
 mod moved;
 mod origins;
 mod path_limits;
+mod path_rows;
 mod pools;
 mod raw;
 mod requests;

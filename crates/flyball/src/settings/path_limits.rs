@@ -1,14 +1,13 @@
 //! Settings of what clients may take of some paths of a site, by the words of what they may take of
 //! the server.
 
-use flyball_site::{LimitSettings, SiteSettings, routes};
+use flyball_site::{LimitSettings, SiteSettings};
 
-use super::access::is_path;
 use super::kind::Kind;
+use super::path_rows;
 use super::requests::{
     BANDWIDTH_LEAST, BANDWIDTH_MAX, CLIENT_CONNECTIONS_MAX, CLIENT_REQUESTS_MAX,
 };
-use super::routes::PATTERN;
 use super::table::{Setting, Table, Word};
 
 /// The tables below a site.
@@ -25,30 +24,12 @@ pub(super) const TABLES: &[Table<SiteSettings>] = &[Table {
 }];
 
 const LIMIT: &[Setting<SiteSettings>] = &[
-    Setting {
-        key: "path",
-        kind: Kind::Text {
-            form: "an absolute path without `*`, such as /download",
-            valid: is_path,
-            set: |s, path| limit(s).path = Some(path),
-        },
-        word: Some(Word { name: "none", set: |s| limit(s).path = None }),
-        default: Some("none"),
-        doc: "The path; the table covers it and all beneath it",
-        ..Setting::ROW
-    },
-    Setting {
-        key: "match",
-        kind: Kind::Text {
-            form: PATTERN,
-            valid: routes::is_pattern,
-            set: |s, text| limit(s).pattern = Some(text),
-        },
-        word: Some(Word { name: "none", set: |s| limit(s).pattern = None }),
-        default: Some("none"),
-        doc: "Instead of `path`: a pattern of paths, as `from` of a redirect",
-        ..Setting::ROW
-    },
+    path_rows::path(
+        "an absolute path without `*`, such as /download",
+        |s, path| limit(s).path = Some(path),
+        |s| limit(s).path = None,
+    ),
+    path_rows::pattern(|s, text| limit(s).pattern = Some(text), |s| limit(s).pattern = None),
     Setting {
         key: "connections-per-address",
         kind: Kind::Integer {

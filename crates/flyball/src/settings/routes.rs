@@ -7,8 +7,8 @@ use flyball_site::routes::{
 };
 use flyball_site::{EtagRule, SiteSettings, routes};
 
-use super::access::is_path;
 use super::kind::Kind;
+use super::path_rows;
 use super::table::{Setting, Table, Task, Word};
 use super::text::{is_file_name, is_media_type, is_token, is_url_path};
 
@@ -299,30 +299,17 @@ const REDIRECT: &[Setting<SiteSettings>] = &[
 ];
 
 const RETURN: &[Setting<SiteSettings>] = &[
+    path_rows::path(
+        "an absolute path without `*`, such as /data",
+        |s, path| returned(s).path = Some(path),
+        |s| returned(s).path = None,
+    ),
     Setting {
-        key: "path",
-        kind: Kind::Text {
-            form: "an absolute path without `*`, such as /data",
-            valid: is_path,
-            set: |s, path| returned(s).path = Some(path),
-        },
-        word: Some(Word { name: "none", set: |s| returned(s).path = None }),
-        default: Some("none"),
-        doc: "The path; the table covers it and all beneath it",
-        ..Setting::ROW
-    },
-    Setting {
-        key: "match",
-        kind: Kind::Text {
-            form: PATTERN,
-            valid: routes::is_pattern,
-            set: |s, text| returned(s).pattern = Some(text),
-        },
-        word: Some(Word { name: "none", set: |s| returned(s).pattern = None }),
-        default: Some("none"),
-        doc: "Instead of `path`: a pattern of paths, as `from` of a redirect",
         more: "A script is meant with all that follows its name: `~\\.php$` fits `/a.php/more`.",
-        ..Setting::ROW
+        ..path_rows::pattern(
+            |s, text| returned(s).pattern = Some(text),
+            |s| returned(s).pattern = None,
+        )
     },
     Setting {
         key: "status",

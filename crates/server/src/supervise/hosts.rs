@@ -2,7 +2,6 @@
 //! generation began, so that others are served by another.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 
 use flyball_arch::settings::Settings;
 use flyball_sys::error_log::Level;
@@ -11,11 +10,6 @@ use flyball_sys::say;
 use super::Master;
 
 impl Master {
-    /// The directory above hosts that are others than those that are served. Blocks on the disk.
-    pub(super) fn other_hosts(&mut self) -> Option<PathBuf> {
-        self.server.setup.hosts.look()
-    }
-
     /// Begins a generation that serves the hosts that are there now, and says what is not served of
     /// them, if that is news. Blocks on the disk.
     ///

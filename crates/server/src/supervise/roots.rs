@@ -79,10 +79,14 @@ impl Master {
         let after_ms = now_ms.saturating_add(every_ms.max(RENEW_MS_MIN));
         // The other places are for who runs the server.
         let is_alone = self.generations_alive() <= 1;
-        match self.other_hosts() {
-            None => self.root_watch.hosts_unserved.is(None),
-            Some(base) if is_alone => return self.serve_hosts(&base, after_ms),
-            Some(base) => {
+        match self.server.setup.hosts.look() {
+            Ok(None) => self.root_watch.hosts_unserved.is(None),
+            Err(why) => {
+                let why = format!("hosts stay what they were: {why}");
+                self.root_watch.hosts_unserved.is(Some(why));
+            }
+            Ok(Some(base)) if is_alone => return self.serve_hosts(&base, after_ms),
+            Ok(Some(base)) => {
                 self.root_watch.due_ms = after_ms;
                 let base = base.display();
                 let why = format!("the hosts in {base} have changed and are served later: {BUSY}");

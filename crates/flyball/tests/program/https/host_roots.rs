@@ -89,5 +89,8 @@ fn the_first_host_may_come_and_the_last_one_go_while_the_server_runs() {
     fs::remove_dir_all(base.join("a.test")).unwrap();
     let refused = || authority.curl(&server, "a.test", &[]).0.ends_with("000").then_some(());
     assert!(until(AT_MOST, refused).is_some(), "{}", server.errors());
+    fs::remove_dir(&base).unwrap();
+    let told = || server.errors().contains("hosts stay what they were: ").then_some(());
+    assert!(until(AT_MOST, told).is_some(), "{}", server.errors());
     server.assert_sound();
 }
