@@ -145,12 +145,11 @@ impl Listener {
         if let Some(Queue { queues, socket }) = queue {
             queues.saw(*socket, age.queued_ms.into(), clock::monotonic_ms());
         }
-        let mut arrival = Arrival::of(age, clock::monotonic_ns());
-        if self.tls.is_some() {
-            // That is a handshake, and no request.
-            arrival.says_more();
-        }
-        arrival
+        let silent_ns = u64::from(age.silent_ms) * 1_000_000;
+        // Over TLS that is a handshake, and no request.
+        let has_said = age.has_said && self.tls.is_none();
+        let said_ns = has_said.then(|| clock::monotonic_ns().saturating_sub(silent_ns));
+        Arrival::of(age.queued_ms, said_ns)
     }
 
     /// The socket itself.

@@ -2,7 +2,6 @@
 //! first request.
 
 use flyball_observe::waited::Waited;
-use flyball_sys::net::Age;
 
 /// What the kernel said of a connection that was just accepted, if it was asked.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,15 +13,14 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// That of a connection of this age now, at so many monotonic nanoseconds.
-    pub fn of(age: Age, now_ns: u64) -> Arrival {
-        let said_ns = now_ns.saturating_sub(u64::from(age.silent_ms) * 1_000_000);
-        let said_ns = if age.has_said { said_ns } else { 0 };
-        Arrival { queued_ms: Some(age.queued_ms), said_ns }
+    /// That of a connection which waited for so long in the accept queue, and whose client had said
+    /// then what it had said so far, in monotonic nanoseconds; `None` where it had said nothing.
+    pub fn of(queued_ms: u32, said_ns: Option<u64>) -> Arrival {
+        Arrival { queued_ms: Some(queued_ms), said_ns: said_ns.unwrap_or(0) }
     }
 
     /// What its client had said is not its first request, or not the whole head of it.
-    pub fn says_more(&mut self) {
+    pub(crate) fn says_more(&mut self) {
         self.said_ns = 0;
     }
 
@@ -50,11 +48,9 @@ impl Arrival {
 mod tests {
     use super::*;
 
-    const AGE: Age = Age { queued_ms: 52, silent_ms: 40, has_said: true, half_closed: false };
-
     #[test]
     fn a_request_is_as_old_as_its_client_is_silent_and_some_more() {
-        let arrival = Arrival::of(AGE, 100_000_000);
+        let arrival = Arrival::of(52, Some(60_000_000));
         assert_eq!(arrival.came_ns(), 60_000_000);
         let waited = arrival.waited(|| 103_900_000);
         assert_eq!(waited, Waited { queued_ms: Some(52), age_ms: Some(43) });
@@ -64,9 +60,9 @@ mod tests {
     #[test]
     fn what_came_later_or_in_parts_is_of_no_known_age() {
         let unknown = Waited { queued_ms: Some(52), age_ms: None };
-        let later = Arrival::of(Age { has_said: false, ..AGE }, 100_000_000);
+        let later = Arrival::of(52, None);
         assert_eq!((later.came_ns(), later.waited(|| 0)), (0, unknown));
-        let mut in_parts = Arrival::of(AGE, 100_000_000);
+        let mut in_parts = Arrival::of(52, Some(60_000_000));
         assert_eq!(in_parts.without_request(), unknown);
         in_parts.says_more();
         assert_eq!((in_parts.came_ns(), in_parts.waited(|| 0)), (0, unknown));

@@ -28,7 +28,6 @@ use self::allowance::Allowance;
 use self::exchange::traced;
 use self::link::Link;
 use self::responder::begin_to_respond;
-use crate::arrival::Arrival;
 use crate::buffers::Buffers;
 use crate::clients::{ClientAddress, Seat};
 use crate::context::Context;
@@ -48,8 +47,6 @@ pub use self::secure::{FileBody, Unsealed};
 pub struct Connection {
     conn: Conn,
     origin: Origin,
-    /// How long it had been there, until its first request was found.
-    arrival: Arrival,
     /// What it takes of what its client may have.
     allowance: Allowance,
     /// A header of the PROXY protocol may stand before the first request.
@@ -98,8 +95,7 @@ impl Connection {
         let trace = cx.tracer.accepted(number, client);
         let mut connection = Connection {
             conn: Conn::new(Arc::clone(&cx.limits), &cx.now),
-            origin: Origin { client, listener: peer.listener },
-            arrival: peer.arrival,
+            origin: Origin { client, listener: peer.listener, arrival: peer.arrival },
             allowance: Allowance::new(match is_proxy {
                 true => Seat::Free,
                 false => cx.account.seat(client),
@@ -329,7 +325,7 @@ impl Connection {
         self.again = true;
         if self.conn.state() != State::Idle {
             // A head that comes in parts has not come with the first of them.
-            self.arrival.says_more();
+            self.origin.arrival.says_more();
         }
         cx.tally.add(Counter::BytesIn, n as u64);
         self.trace(Trace::received);
@@ -561,7 +557,7 @@ impl Connection {
             self.conn.abort(CloseReason::LabStage);
             return None;
         }
-        let arrival = std::mem::take(&mut self.arrival);
+        let arrival = std::mem::take(&mut self.origin.arrival);
         cx.request_seen(arrival.came_ns(), times);
         let waited = arrival.waited(|| cx.now_ns());
         self.requests = self.requests.wrapping_add(1);

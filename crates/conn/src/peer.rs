@@ -20,12 +20,15 @@ pub struct Peer {
     pub arrival: Arrival,
 }
 
-/// Who the client of a connection is taken to be, and where it came in.
+/// Who the client of a connection is taken to be, where it came in, and since when it had been
+/// there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     pub(crate) client: Remote,
     /// The number of the hosts that are served where it came in; 0 is all.
     pub(crate) listener: u16,
+    /// Until the first request is found.
+    pub(crate) arrival: Arrival,
 }
 
 impl From<SocketAddr> for Peer {

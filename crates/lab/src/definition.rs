@@ -431,14 +431,7 @@ impl Experiment {
         if self.workload.name.is_empty() {
             return Err("the workload has no name".into());
         }
-        let varied = axis.varies != Varies::Nothing;
-        if varied && axis.points.is_empty() {
-            return Err("the axis has no points".into());
-        }
-        if !varied && axis.connections.is_none() {
-            return Err("the axis says neither what it `varies` nor how many `connections`".into());
-        }
-        axis.check_steps()?;
+        self.check_axis()?;
         if self.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds.is_finite())) {
             return Err("`seconds` is above 0".into());
         }
@@ -459,6 +452,26 @@ impl Experiment {
         if series.iter().any(|one| one.calls_in_place && !may(one)) {
             return Err(format!("`calls-in-place` is of flyball, and of {DYNAMIC} or `work`"));
         }
+        for (at, one) in series.iter().enumerate() {
+            let alike = |other: &&Series| other.in_file_names() == one.in_file_names();
+            if let Some(other) = series[..at].iter().find(alike) {
+                let (name, other) = (&one.name, &other.name);
+                return Err(format!("series {name:?}: files of {other:?} have the same names"));
+            }
+        }
+        claims.iter().try_for_each(|claim| self.check_claim(claim))
+    }
+
+    fn check_axis(&self) -> Result<(), String> {
+        let Experiment { axis, series, .. } = self;
+        let varied = axis.varies != Varies::Nothing;
+        if varied && axis.points.is_empty() {
+            return Err("the axis has no points".into());
+        }
+        if !varied && axis.connections.is_none() {
+            return Err("the axis says neither what it `varies` nor how many `connections`".into());
+        }
+        axis.check_steps()?;
         if let Some(point) = axis.quick.iter().find(|point| !axis.points.contains(point)) {
             return Err(format!("the quick point {point} is none of the points"));
         }
@@ -473,14 +486,7 @@ impl Experiment {
         if axis.relative_to.is_some() && !axis.varies.is_open() {
             return Err("`relative-to` is of an axis that varies a rate or sessions".into());
         }
-        for (at, one) in series.iter().enumerate() {
-            let alike = |other: &&Series| other.in_file_names() == one.in_file_names();
-            if let Some(other) = series[..at].iter().find(alike) {
-                let (name, other) = (&one.name, &other.name);
-                return Err(format!("series {name:?}: files of {other:?} have the same names"));
-            }
-        }
-        claims.iter().try_for_each(|claim| self.check_claim(claim))
+        Ok(())
     }
 
     /// The series of a similar name, as the end of a message.
@@ -697,6 +703,10 @@ reproduced = 1.1
         assert!(why(&in_place).ends_with("of flyball, and of specweb99-dynamic or `work`"));
         let relative = WHOLE.replace("varies = \"rate\"", "varies = \"connections\"");
         assert!(why(&relative).contains("`relative-to` is of an axis that varies a rate"));
+    }
+
+    #[test]
+    fn what_changes_within_a_run_and_what_takes_time_is_told_where_it_is_wrong() {
         let stepped =
             |steps: &str| why(&WHOLE.replace("[axis]", &format!("[axis]\nsteps = {steps}")));
         let step = "{ seconds = 1, times = 2 }";

@@ -32,7 +32,7 @@ enum Word {
     Age,
     /// When that was seen, in monotonic milliseconds; 0 for never.
     Seen,
-    /// When somebody looked last.
+    /// When these were asked for last.
     Looked,
     /// How many were accepted while it is asked for.
     Accepted,

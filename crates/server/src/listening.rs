@@ -296,8 +296,7 @@ impl Listening {
         &self,
         architecture: &dyn Architecture,
         settings: &Settings,
-        index: usize,
-        workers: usize,
+        (index, workers): (usize, usize),
         tls: Option<&Tls>,
         queues: &Arc<Queues>,
     ) -> Vec<Listener> {

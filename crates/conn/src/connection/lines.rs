@@ -47,7 +47,7 @@ impl Connection {
             cx.tally.add(Counter::TurnedAway, 1);
         }
         let client = self.client();
-        let waited = std::mem::take(&mut self.arrival).without_request();
+        let waited = std::mem::take(&mut self.origin.arrival).without_request();
         let secured = self.tls.as_ref().and_then(|tls| tls.secured.clone());
         let buffers = lent(&mut self.buffers, &mut self.exchange, cx);
         cx.answered_by_none(status, &mut buffers.times);

@@ -118,7 +118,8 @@ impl Measure {
 
     /// The least that a figure counts as, so that there is a ratio to nothing, and a server that
     /// broke down is not left out: one reply or one drop in a second, a thousandth of the time, and
-    /// a recovery within a second, are as good as none. Nothing of what cannot be 0 where it is known.
+    /// a recovery within a second, are as good as none. Nothing of what cannot be 0 where it is
+    /// known.
     pub fn least(self) -> f64 {
         use Measure::{
             AcceptsPerS, BlockedPercent, BodyHitPercent, DiskWaitPercent, DropsPerS, GoodputPerS,

@@ -322,7 +322,8 @@ mod tests {
         assert!(line.starts_with(begin), "{line}");
         for part in [
             "//... 200 5B 3.000ms | host example.org client 127.0.0.1 worker 3",
-            "connection abc request 7 queued 52ms | begin 0.500ms head 1.500ms answer 2.500ms done 3.500ms (",
+            "connection abc request 7 queued 52ms | begin 0.500ms head 1.500ms answer 2.500ms done \
+             3.500ms (",
             "waited for disk 2.345ms server 9.000ms (2 asks); longest disk 2.345ms",
         ] {
             assert!(line.contains(part), "{part} in {line}");

@@ -346,7 +346,7 @@ impl Master {
         let Setup { settings, tls, .. } = &self.server.setup;
         let listening = &self.server.listening;
         let queues = self.shared.queues();
-        listening.of_worker(architecture, settings, index, workers, tls.as_ref(), queues)
+        listening.of_worker(architecture, settings, (index, workers), tls.as_ref(), queues)
     }
 
     /// Where every child begins, after its fork and before any work of its own: it ends with its
