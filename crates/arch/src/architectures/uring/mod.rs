@@ -342,7 +342,7 @@ impl Loop {
         self.drive(token);
         let Some(slot) = self.slots.find(token) else { return };
         if slot.connection.deadline() <= now_ms
-            && let Some(bytes) = self.operations.in_socket(slot, token)
+            && let Some(bytes) = self.operations.in_socket(slot, token, now_ms)
         {
             slot.connection.expired(|| bytes, &mut self.desk);
             self.drive(token);

@@ -166,7 +166,7 @@ impl Operations {
                 at_end.then_some(Ok(()))
             }
             Err(error) if uring::is_out_of_buffers(&error) => {
-                slot.input.needs_own = true;
+                (slot.input.needs_own, slot.input.ran_out_ms) = (true, desk.asked_ms());
                 None
             }
             Err(error) if uring::is_undone(&error) => None,
@@ -505,8 +505,12 @@ impl Operations {
 
     /// How much the socket holds, if that matters; `None` when the answer comes later. A send that
     /// closes the socket is taken back first: where that holds an answer before it, it may wait for
-    /// ever.
-    pub(crate) fn in_socket(&mut self, slot: &mut Slot, token: Token) -> Option<u64> {
+    /// ever. What was not received for want of a buffer, in the turn that asked at `now_ms`, is
+    /// looked at in the next.
+    pub(crate) fn in_socket(&mut self, slot: &mut Slot, token: Token, now_ms: u64) -> Option<u64> {
+        if slot.input.ran_out_ms == now_ms {
+            return None;
+        }
         if !slot.connection.is_judged_by_socket() {
             return Some(0);
         }

@@ -80,6 +80,8 @@ pub(super) struct Input {
     pub(super) sends_ahead: bool,
     /// Provided buffers ran out: the next receive brings its own.
     pub(super) needs_own: bool,
+    /// When they did: what had come by then may be unseen in that turn. 0 if not.
+    pub(super) ran_out_ms: u64,
 }
 
 /// What leaves.
@@ -144,6 +146,7 @@ impl Slot {
                 ahead: None,
                 sends_ahead: false,
                 needs_own: false,
+                ran_out_ms: 0,
             },
             output: Output {
                 sending: false,

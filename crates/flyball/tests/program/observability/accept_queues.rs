@@ -37,7 +37,7 @@ fn the_wait_of_the_head_of_a_queue_is_told_while_it_stands_and_when_it_was_accep
     let site = Site::with(&[("small.txt", b"small")]);
     let server = start(&site);
     assert_eq!(number(&queue(&server), "head_age_ms"), 0);
-    let worker = server.worker();
+    let worker = server.children(2)[0];
     signal(worker, "STOP");
     let before = Instant::now();
     let mut client = server.connect();
@@ -55,7 +55,7 @@ fn the_wait_of_the_head_of_a_queue_is_told_while_it_stands_and_when_it_was_accep
     assert_eq!(client.response().status(), 200);
     let most = ms_since(before) + TICKS_MS;
     let told = server.connect_admin().ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    let head_age = metrics::parse(told.text())["flyball_head_age_seconds"].single();
+    let head_age = metrics::parse(told.text())["flyball_head_age_seconds"].samples[0].value;
     let head_age_ms = (head_age * 1e3).round() as u64;
     // A machine that stood still meanwhile looks at an empty queue, later.
     let is_late = ms_since(before) > most + 1_000;
@@ -67,7 +67,7 @@ fn what_a_listening_socket_drops_is_told() {
     let site = Site::with(&[("small.txt", b"small")]);
     let server = start(&site);
     assert_eq!(number(&queue(&server), "drops"), 0);
-    let worker = server.worker();
+    let worker = server.children(2)[0];
     signal(worker, "STOP");
     // The queue holds one more than its limit; the rest is dropped and tried again in vain.
     let address = ([127, 0, 0, 1], server.port).into();
@@ -77,7 +77,7 @@ fn what_a_listening_socket_drops_is_told() {
     assert!(lost > 0);
     assert!(number(&queue(&server), "drops") >= lost as u64, "{}", queue(&server));
     let told = server.connect_admin().ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    let drops = metrics::parse(told.text())["flyball_listener_drops_total"].single();
+    let drops = metrics::parse(told.text())["flyball_listener_drops_total"].samples[0].value;
     assert!(drops >= lost as f64, "{drops} of {lost}");
     signal(worker, "CONT");
     drop(clients);

@@ -200,7 +200,7 @@ fn every_architecture_tells_every_step() {
         let all = lines(&path, 3);
         for (at, line) in all.iter().enumerate() {
             let path = if at < 2 { " GET /a.txt 200 " } else { " GET /none.txt 404 " };
-            let number = format!(" request {} |", at + 1);
+            let number = format!(" request {} ", at + 1);
             let begin = if at == 0 { "| accept 0.000ms begin " } else { "| begin 0.000ms " };
             let steps = [" head ", " lookup ", " answer ", " first-byte ", " done "];
             for part in [path, " client 127.0.0.1 ", &number, begin].into_iter().chain(steps) {

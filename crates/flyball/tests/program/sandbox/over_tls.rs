@@ -24,7 +24,7 @@ fn secured(directory: &TempDir, site: &Site, prefix: &[&str], lines: &str) -> La
     let lines = format!("admin = \"127.0.0.1:0\"\naccess-log = {log:?}\n{lines}\n{of_site}");
     fs::write(&config, lines).expect("it is written");
     let launch = Launch::bare(prefix).args(&["--config", &config, "--listen", "127.0.0.1:0"]);
-    launch.args(&["--listen", "https://127.0.0.1:0"])
+    launch.args(&["--listen", "https://127.0.0.1:0"]).asked()
 }
 
 #[cfg(target_arch = "x86_64")]

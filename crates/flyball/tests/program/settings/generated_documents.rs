@@ -167,10 +167,12 @@ fn the_example_of_sizing_adds_up() {
     let caches = (default("cache.content") * 105 / 100).div_ceil(MIB) * MIB;
     let buffers = default("limit.head") + number("16 KiB");
     let (at_rest, idle) = (number(measured[1]), number(measured[2]));
-    let expected =
-        [at_rest, caches, 64 * buffers, idle, number("4 KiB"), buffers, default("send.piece")];
+    // The kernel's part, and that of TLS.
+    let (kernel, session) = (number("4 KiB"), number("4 KiB"));
+    let expected = [at_rest, caches, 64 * buffers, idle, kernel, session, buffers];
     let each: Vec<u64> = parts.iter().map(|part| number(part[1])).collect();
     assert_eq!(each[..7], expected);
+    assert_eq!(each[7], default("send.piece"));
     let descriptors = 10_000 + default("cache.files") + 64;
     assert_eq!(descriptors, number("11,088"));
     assert!(operations.contains("10,000 + 1,024 + 64 = 11,088 descriptors"));
