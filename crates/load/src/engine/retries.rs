@@ -73,7 +73,9 @@ impl Generator<'_> {
     /// The connection of a place has failed: counts the tries that end with it. Whether the client
     /// tries again.
     pub(super) fn tries_after(&mut self, slot: u32, kind: Kind, now_ns: u64) -> bool {
-        let most = self.plan.retries.most;
+        // What was asked for in the run is tried again after it too, and has an end all the same.
+        let end_ns = self.place.window.to_ns.saturating_add(longest_ns());
+        let most = if now_ns < end_ns { self.plan.retries.most } else { 0 };
         let connection = &mut self.table[slot as usize];
         let is_last = |nth: u32| nth >= most || !is_worth_it(kind);
         if connection.counts {
