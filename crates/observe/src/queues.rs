@@ -110,8 +110,9 @@ impl Queues {
     pub fn head_age_ms(&self, socket: usize, length: u32, now_ms: u64) -> Option<u64> {
         let words = self.words(socket)?;
         let word = |word: Word| &words[word as usize];
-        let holds_until_ms = word(Word::Seen).load(Relaxed) + LOOK_HOLDS_MS;
-        let seen = (now_ms < holds_until_ms).then(|| word(Word::Age).load(Relaxed));
+        let seen_ms = word(Word::Seen).load(Relaxed);
+        let holds = seen_ms > 0 && now_ms < seen_ms + LOOK_HOLDS_MS;
+        let seen = holds.then(|| word(Word::Age).load(Relaxed));
         if length == 0 {
             word(Word::Since).store(0, Relaxed);
             return Some(seen.unwrap_or(0));
