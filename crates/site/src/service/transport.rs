@@ -38,7 +38,9 @@ struct Transport {
     redirects: bool,
     /// Whether it has its certificate: the first one by ACME is still to come at first.
     shows: AtomicBool,
-    /// Whether its clients show certificates, which they cannot do in the clear.
+    /// Whether nothing of it is served in the clear: its clients show certificates, which they
+    /// cannot do there, or passwords are asked for that would have been led to `https` if an
+    /// authority vouched for its host.
     only_tls: bool,
     /// Whether it asks for passwords, which are not to be sent in the clear.
     has_logins: bool,
@@ -54,12 +56,17 @@ impl Sites {
     ) {
         let transport = |(number, site): (usize, &super::Site)| {
             let tls = &site.settings.tls;
+            let (policy, redirects) = (policy_of(number), tls.redirects_http);
+            let has_logins = site.access.as_ref().is_some_and(|it| it.asks_for_passwords());
+            let asks_clients = tls.clients.ca.is_some() && !tls.clients.is_optional;
+            // What is said is said of many hosts.
+            let is_bare = policy.is_none() && tls.has_certificate();
             Transport {
-                policy: policy_of(number),
-                redirects: tls.redirects_http,
+                policy,
+                redirects,
                 shows: shows(number).into(),
-                only_tls: tls.clients.ca.is_some() && !tls.clients.is_optional,
-                has_logins: site.access.as_ref().is_some_and(|it| it.asks_for_passwords()),
+                only_tls: asks_clients || is_bare && redirects && has_logins,
+                has_logins,
             }
         };
         let of_sites = self.sites.iter().enumerate().map(transport).collect();
@@ -103,7 +110,6 @@ impl Transports {
             }
             (Scheme::Https, Some(_)) => Passage::Misdirected(pages::OTHER_POLICY),
             (Scheme::Https, None) => Passage::Misdirected(pages::NOT_BY_TLS),
-            (Scheme::Http, None) => Passage::Free,
             (Scheme::Http, Some(_)) if transport.leads() && !request.came_by_https() => {
                 // What answers a challenge may be a fallback or a program: nothing of a site whose
                 // clients show certificates.
@@ -111,7 +117,7 @@ impl Transports {
                 let port = if is_free { None } else { self.port_for(request, hosts) };
                 port.map_or(transport.in_clear(), Passage::Redirect)
             }
-            (Scheme::Http, Some(_)) => transport.in_clear(),
+            (Scheme::Http, _) => transport.in_clear(),
         }
     }
 
@@ -212,6 +218,9 @@ mod tests {
         let not_by_tls = Passage::Misdirected(pages::NOT_BY_TLS);
         assert_eq!(passage(&none, "/", Scheme::Https, Some(0)), not_by_tls);
         assert_eq!(passage(&none, "/", Scheme::Http, None), Passage::Free);
+        // One of many hosts, for which no authority vouches, is as closed as the others.
+        let closed = passage(&transports(None, true, true), "/", Scheme::Http, None);
+        assert_eq!(closed, Passage::Misdirected(pages::BY_TLS_ALONE));
         assert_eq!(passage(&Transports::default(), "/", Scheme::Https, Some(0)), Passage::Free);
     }
 

@@ -76,6 +76,27 @@ fn a_host_that_no_authority_vouches_for_is_told_and_keeps_no_other_from_being_se
 }
 
 #[test]
+fn a_host_without_a_certificate_is_not_served_in_the_clear_where_tls_lets_clients_in() {
+    let authority = Authority::new();
+    let users = "ann:$2y$04$ViUvEMhOIe9hKRT8ricqau0EnQEXaPe7Rz9cVB8fJof.xyY.s2pPy\n";
+    authority.write("users", users, 0o644);
+    let (ca, users) = (authority.path("ca.pem"), authority.path("users"));
+    let site = site(&authority, &["localhost", "router"], "certificate = \"internal\"");
+    let (clients, logins) =
+        (format!("tls.client-ca = {ca:?}\n"), format!("auth.file = {users:?}\n"));
+    for (before, lines, status) in [
+        ("", "", 200),
+        ("", &*clients, 421),
+        ("", &*logins, 421),
+        ("tls.redirect-http = false\n", &*logins, 401),
+    ] {
+        let server = authority.start(&format!("{before}{site}{lines}"));
+        let answer = server.connect().ask("GET / HTTP/1.1\r\nHost: router\r\n\r\n");
+        assert_eq!(answer.status(), status, "{before}{lines}");
+    }
+}
+
+#[test]
 fn the_first_host_may_come_and_the_last_one_go_while_the_server_runs() {
     let authority = Authority::new();
     let files = authority.path("$host.pem");
