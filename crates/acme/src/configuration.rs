@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::names::Name;
 
 /// Certificates that one agent keeps.
-const CERTIFICATES_MAX: usize = 10_000;
+pub const CERTIFICATES_MAX: usize = 10_000;
 
 /// Names of one certificate: as many as Let's Encrypt takes.
 const NAMES_MAX: usize = 100;
@@ -112,6 +112,14 @@ impl Kind {
     /// That of this name.
     pub fn named(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find_map(|(known, kind)| (known == name).then_some(kind))
+    }
+
+    /// Whether it can show that a name is ours.
+    pub fn can_show(self, name: &Name) -> bool {
+        match self {
+            Kind::Dns01 => name.address().is_none(),
+            Kind::Http01 | Kind::TlsAlpn01 => !name.is_wildcard(),
+        }
     }
 }
 
@@ -241,11 +249,7 @@ impl Configuration {
         let mut names: Vec<Name> = Vec::with_capacity(written.len());
         for text in written {
             let name = Name::parse(text)?;
-            let fits = |kind: &Kind| match kind {
-                Kind::Dns01 => name.address().is_none(),
-                Kind::Http01 | Kind::TlsAlpn01 => !name.is_wildcard(),
-            };
-            if !self.challenges.iter().any(fits) {
+            if !self.challenges.iter().any(|kind| kind.can_show(&name)) {
                 return Err(format!("no challenge that is allowed can show that {name} is ours"));
             }
             if !names.contains(&name) {

@@ -20,7 +20,8 @@ mod names;
 #[cfg(feature = "agent")]
 pub use agent::{About, Import, Imported, Kept, import, kept, run};
 pub use configuration::{
-    Authority, Configuration, External, Kind, is_directory, is_of_internet, wants_external,
+    Authority, CERTIFICATES_MAX, Configuration, External, Kind, is_directory, is_of_internet,
+    wants_external,
 };
 pub use files::{STORAGE_NAMES, certificate_path};
 pub use names::Name;

@@ -2,7 +2,7 @@
 //! one site for each directory of `/srv` whose name is that of a host. What is said of the site
 //! holds for all of them; each has files, and entries of the caches, of its own.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -91,15 +91,15 @@ impl HostRoots {
 
 /// Puts in for each site that stands for many those that it stands for now, behind all that were
 /// written, and takes away those that were there. `source_of` says where the certificate of a host
-/// comes from that says what all say, or nothing where it can have none. What is not served is
-/// told: which names are those of no host, which hosts another site has, and which have no
-/// certificate. Blocks on the disk.
+/// comes from that says what all say, or why it can have none, in words that its name follows. What
+/// is not served is told: which names are those of no host, which hosts another site has, and which
+/// have no certificate. Blocks on the disk.
 ///
 /// # Errors
 /// A directory that cannot be read, or has too many.
 pub fn spread(
     sites: &mut Vec<SiteSettings>,
-    source_of: impl Fn(&str, &TlsSettings) -> Option<CertificateSource>,
+    mut source_of: impl FnMut(&str, &TlsSettings) -> Result<CertificateSource, &'static str>,
 ) -> Result<Vec<String>, String> {
     sites.retain(|site| !matches!(site.spread, Spread::Of(_)));
     let (mut told, mut spread) = (Vec::new(), Vec::new());
@@ -113,21 +113,22 @@ pub fn spread(
             named(&listed.others)
                 .map(|names| format!("site.root: no hosts, and not served, are {names} of {base}")),
         );
-        let (mut others, mut bare) = (Vec::new(), Vec::new());
+        let (mut others, mut bare) = (Vec::new(), BTreeMap::<_, Vec<String>>::new());
         for (host, _) in listed.hosts {
             if !taken.insert(host.clone()) {
                 others.push(host);
                 continue;
             }
-            let source = source_of(&host, &site.tls).unwrap_or_else(|| {
-                bare.push(host.clone());
+            let source = source_of(&host, &site.tls).unwrap_or_else(|why| {
+                bare.entry(why).or_default().push(host.clone());
                 CertificateSource::None
             });
             let tls = TlsSettings { source, ..site.tls.for_host(&host) };
             spread.push(site.for_host((number, roots), host, tls));
         }
-        told.extend(named(&bare).map(|names| {
-            format!("site.certificate: no authority vouches for {names} of {base}: they have none")
+        told.extend(bare.iter().filter_map(|(why, bare)| {
+            let names = named(bare)?;
+            Some(format!("site.certificate: {why} {names} of {base}: they have none"))
         }));
         told.extend(named(&others).map(|names| {
             format!("site.root: another site answers to the hosts {names} of {base}")
@@ -196,8 +197,8 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    fn as_written(_: &str, tls: &TlsSettings) -> Option<CertificateSource> {
-        Some(tls.source.clone())
+    fn as_written(_: &str, tls: &TlsSettings) -> Result<CertificateSource, &'static str> {
+        Ok(tls.source.clone())
     }
 
     fn roots(root: &Path) -> HostRoots {
@@ -275,8 +276,10 @@ mod tests {
             tls: TlsSettings { certificates: vec![file("$host")], ..TlsSettings::default() },
             ..SiteSettings::default()
         }];
-        let source =
-            |host: &str, _: &TlsSettings| (host == "a.test").then_some(CertificateSource::Internal);
+        let source = |host: &str, _: &TlsSettings| match host {
+            "a.test" => Ok(CertificateSource::Internal),
+            _ => Err("no authority vouches for"),
+        };
         let told = spread(&mut sites, source).unwrap();
         assert_eq!(sites[1].tls.certificates, [file("a.test")]);
         assert_eq!(sites[2].tls.certificates, [file("b.test")]);
