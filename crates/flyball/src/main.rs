@@ -18,6 +18,11 @@ fn main() -> ExitCode {
         flyball_sys::signal::hold();
         flyball_sys::inherit::note();
         flyball_sys::title::prepare();
+        if flyball_server::has_secrets() {
+            // What ran before the upgrade was hidden, which ends with exec. A title needs the
+            // memory that is closed to this process itself by then.
+            let _ = flyball_sys::process::hide_memory();
+        }
     }
     match cli::parse(&arguments) {
         Ok(Command::Serve(typed)) => commands::serve::run(typed, arguments),

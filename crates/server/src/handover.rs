@@ -19,6 +19,7 @@
 //! Over the pair the new master says [`PREPARED`] when all that can fail has gone well, waits for
 //! [`GO`], which says that no other accepts, and says [`READY`] when its workers run.
 
+use std::env;
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -83,6 +84,13 @@ pub(crate) const GO: &[u8] = b"go";
 
 /// The workers of the new master run.
 pub(crate) const READY: &[u8] = b"ready";
+
+/// Whether this process was started with secrets, in memory whose descriptors the environment names:
+/// the certificates in use with their keys, and roots of tickets.
+pub fn has_secrets() -> bool {
+    let certificates = env::var_os(CERTIFICATES).is_some_and(|told| !told.is_empty());
+    certificates || env::var(VARIABLE).is_ok_and(|told| told.contains(" tickets="))
+}
 
 /// Sockets that this process was started with.
 #[derive(Debug, Default)]

@@ -30,6 +30,7 @@ pub mod words;
 pub use acme::names_of as certificate_names;
 pub use admin::{Found, find};
 pub use configuration::{Changeable, Changes, Configuration};
+pub use handover::has_secrets;
 pub use issuers::{is_internal, is_public, spread_hosts};
 pub use sandbox::USERS;
 pub use server::{Checked, Server};
