@@ -8,8 +8,9 @@ use flyball_site::{HostRoots, SiteSettings, Spread};
 use flyball_sys::{clock, subdirectories};
 
 /// A directory that was changed less than so many seconds ago is looked at again: it may change
-/// once more at the same time.
-const YOUNG_S: i64 = 2;
+/// once more at the same time. So may one that was changed at a time that is to come, as soon as
+/// the clock comes there.
+const YOUNG_S: u64 = 2;
 
 /// What was there of each site that stands for many: two may share a directory, and differ in which
 /// hosts they are for.
@@ -60,11 +61,16 @@ impl HostWatch {
     }
 }
 
+/// Whether what changes now has another time.
+fn is_settled(changed_s: i64, now_s: i64) -> bool {
+    now_s.abs_diff(changed_s) >= YOUNG_S
+}
+
 impl Seen {
     fn stamp(roots: &HostRoots) -> Option<(u64, i64, i64)> {
         let now_s = i64::try_from(clock::unix_ms() / 1_000).unwrap_or(i64::MAX);
-        let is_old = |stamp: &(u64, i64, i64)| now_s.saturating_sub(stamp.1) >= YOUNG_S;
-        subdirectories::stamp(&roots.base).ok().filter(is_old)
+        let stamp = subdirectories::stamp(&roots.base).ok();
+        stamp.filter(|(_, changed_s, _)| is_settled(*changed_s, now_s))
     }
 
     fn has_changed(&mut self) -> io::Result<bool> {
@@ -90,6 +96,14 @@ mod tests {
         let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         let roots = HostRoots::of(&base.join("$host"), &hosts).unwrap().unwrap();
         SiteSettings { spread: Spread::Each(roots), ..SiteSettings::default() }
+    }
+
+    #[test]
+    fn a_time_is_believed_that_is_not_now_even_one_to_come() {
+        for (changed_s, is) in [(1_000, false), (999, false), (998, true), (1_001, false)] {
+            assert_eq!(is_settled(changed_s, 1_000), is, "{changed_s}");
+        }
+        assert!(is_settled(100_000, 1_000), "the clock was put back");
     }
 
     #[test]
