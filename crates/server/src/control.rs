@@ -149,6 +149,13 @@ impl Request {
         Request { number: clock::monotonic_ns(), peer, command }
     }
 
+    /// Whether the answer comes too late for who asked: settings are listed for those who may only
+    /// read, whose requests must not fill the way to a process that waits for none of them.
+    pub(crate) fn is_over(&self) -> bool {
+        let age_ns = clock::monotonic_ns().saturating_sub(self.number);
+        self.command == Command::Settings && age_ns >= LIST_MS_MAX * 1_000_000
+    }
+
     /// A record of one line: its number, user and process, the kind of the command, and its words.
     fn encode(&self) -> String {
         let (number, words) = (self.number, self.command.encode());
@@ -400,6 +407,14 @@ fn failure(error: &io::Error, place: &str, timeout: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_are_listed_for_who_waits_for_them() {
+        assert!(!Request::new(None, Command::Settings).is_over());
+        let long_ago = |command| Request { number: 0, peer: None, command };
+        assert!(long_ago(Command::Settings).is_over());
+        assert!(!long_ago(Command::Reload).is_over(), "it is done, however late");
+    }
 
     #[test]
     fn a_server_that_says_nothing_or_never_ends_is_waited_for_no_longer_than_that() {

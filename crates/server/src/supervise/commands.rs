@@ -19,6 +19,7 @@ impl Master {
     pub(super) fn obey(&mut self) {
         let Some(commands) = &self.ways.commands else { return };
         let request = match control::receive(commands) {
+            Received::Asked(request) if request.is_over() => return,
             Received::Asked(request) => request,
             Received::Nothing => return,
             // The process has gone; the next one brings a new pair.
