@@ -112,13 +112,17 @@ impl LogFile {
 
     /// Puts it aside, which is at this path: `log` becomes `log.1`, that becomes `log.2`, and so
     /// on; the one that was `log.{keep}` is gone. Whether that is done, or another process has done
-    /// it; not while another does. Blocks on the disk.
+    /// it; with `yields` not while another does. Blocks on the disk.
+    ///
+    /// All who may read the file can hold its lock (flock(2)): who has yielded for long goes on
+    /// without it, and still does nothing where another has put the file aside.
     ///
     /// # Errors
     /// When the first of these cannot be renamed; then nothing is lost.
-    pub fn put_aside(&self, path: &Path, keep: usize) -> io::Result<bool> {
+    pub fn put_aside(&self, path: &Path, keep: usize, yields: bool) -> io::Result<bool> {
         // Where the file system has no locks, no process waits for one.
-        if let Err(TryLockError::WouldBlock) = self.0.try_lock() {
+        let is_locked = matches!(self.0.try_lock(), Err(TryLockError::WouldBlock));
+        if is_locked && yields {
             return Ok(false);
         }
         let done = if self.is_at(path) { rename(path, keep) } else { Ok(()) };
@@ -268,7 +272,7 @@ mod tests {
         let path = dir.path().join("log");
         for n in 0..5 {
             fs::write(&path, n.to_string()).unwrap();
-            assert!(LogFile::open(&path).unwrap().put_aside(&path, 3).unwrap());
+            assert!(LogFile::open(&path).unwrap().put_aside(&path, 3, true).unwrap());
         }
         let read = |name: &str| fs::read_to_string(dir.path().join(name)).ok();
         assert_eq!(
@@ -278,7 +282,7 @@ mod tests {
         let log = LogFile::open(&path).unwrap();
         fs::remove_dir_all(dir.path()).unwrap();
         fs::create_dir(dir.path()).unwrap();
-        assert!(log.put_aside(&path, 3).unwrap());
+        assert!(log.put_aside(&path, 3, true).unwrap());
         assert!(!path.with_extension("1").exists());
     }
 
@@ -288,13 +292,33 @@ mod tests {
         let path = dir.path().join("log");
         let [log, other] = [0, 1].map(|_| LogFile::open(&path).unwrap());
         other.0.lock().unwrap();
-        assert!(!log.put_aside(&path, 1).unwrap(), "another does");
+        assert!(!log.put_aside(&path, 1, true).unwrap(), "another does");
         other.0.unlock().unwrap();
         other.append(b"first\n").unwrap();
-        assert!(log.put_aside(&path, 1).unwrap());
+        assert!(log.put_aside(&path, 1, true).unwrap());
         LogFile::open(&path).unwrap().append(b"next\n").unwrap();
-        assert!(other.put_aside(&path, 1).unwrap());
+        assert!(other.put_aside(&path, 1, true).unwrap());
         let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
         assert_eq!((read("log.1"), read("log")), ("first\n".into(), "next\n".into()));
+    }
+
+    #[test]
+    fn a_reader_that_locks_the_file_does_not_keep_it_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let [log, other] = [0, 1].map(|_| LogFile::open(&path).unwrap());
+        let reader = File::open(&path).unwrap();
+        reader.lock().unwrap();
+        assert!(!log.put_aside(&path, 2, true).unwrap());
+        assert!(path.exists());
+        log.append(b"first\n").unwrap();
+        assert!(log.put_aside(&path, 2, false).unwrap());
+        LogFile::open(&path).unwrap().append(b"next\n").unwrap();
+        assert!(other.put_aside(&path, 2, false).unwrap(), "another did");
+        let read = |name: &str| fs::read_to_string(dir.path().join(name)).ok();
+        assert_eq!(
+            ["log", "log.1", "log.2"].map(read),
+            [Some("next\n".into()), Some("first\n".into()), None]
+        );
     }
 }

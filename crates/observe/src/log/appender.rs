@@ -23,6 +23,10 @@ use crate::writers::Writers;
 /// Wait before a file is opened or put aside again that could not be, in milliseconds.
 const AGAIN_MS: u64 = 1_000;
 
+/// How often in a row a file is left where it is because its lock is held. A process that puts it
+/// aside holds that for as long as a few names take.
+const YIELDS: u32 = 5;
+
 /// Longest wait before the age of a file is looked at, in milliseconds: the clock may be set.
 const LOOK_MS_MAX: u64 = 60_000;
 
@@ -110,6 +114,8 @@ struct Run<'a> {
     open_ms: u64,
     /// When it may be put aside again.
     aside_ms: u64,
+    /// How often it was not, since its lock was held.
+    yielded: u32,
     /// When it is looked at again whether it was put aside by another.
     look_ms: u64,
     /// Its lines among those that have come.
@@ -288,9 +294,18 @@ impl Desk<'_> {
 impl<'a> Run<'a> {
     fn new(plan: &'a Log, told: &'a Told) -> Run<'a> {
         let (reopened, lines) = (told.reopens.get(), Vec::new());
-        let (open_ms, aside_ms, look_ms) = (0, 0, 0);
-        let (file, said) = (None, None);
-        let mut run = Run { plan, told, reopened, file, open_ms, aside_ms, look_ms, lines, said };
+        let mut run = Run {
+            plan,
+            told,
+            reopened,
+            file: None,
+            open_ms: 0,
+            aside_ms: 0,
+            yielded: 0,
+            look_ms: 0,
+            lines,
+            said: None,
+        };
         run.open();
         run
     }
@@ -450,13 +465,24 @@ impl Run<'_> {
         let is_old = self.old_unix_ms(open).is_some_and(|due| due <= clock::unix_ms());
         let now_ms = clock::monotonic_ms();
         if (is_long || is_old) && now_ms >= self.aside_ms {
-            let done = open.file.put_aside(path, self.plan.keep);
-            if let Ok(true) = done {
-                return self.open();
+            let yields = self.yielded < YIELDS;
+            let done = open.file.put_aside(path, self.plan.keep, yields);
+            if !matches!(done, Ok(true)) {
+                self.aside_ms = now_ms + AGAIN_MS;
             }
-            self.aside_ms = now_ms + AGAIN_MS;
-            if let Err(error) = done {
-                self.say(format!("the {} cannot be put aside: {error}", self.name()));
+            match done {
+                Ok(true) => {
+                    self.open();
+                    self.yielded = 0;
+                    if !yields {
+                        let why = "another process held its lock";
+                        self.say(format!("the {} was put aside late: {why}", self.name()));
+                    }
+                }
+                Ok(false) => self.yielded += 1,
+                Err(error) => {
+                    self.say(format!("the {} cannot be put aside: {error}", self.name()));
+                }
             }
         }
     }
@@ -477,4 +503,53 @@ impl Run<'_> {
 /// Where the line begins that byte `at` belongs to.
 fn line_start(batch: &[u8], at: usize) -> usize {
     batch[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |feed| feed + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// Runs with a log at this path, of few lines in each file.
+    fn with_log(path: &Path, check: impl FnOnce(&mut Run<'_>, &mut Tally)) {
+        let log = Log {
+            name: "access log".to_owned(),
+            which: Which::Access,
+            to: AccessLog::File(path.to_owned()),
+            bytes_max: Some(4),
+            ms_max: None,
+            keep: 3,
+        };
+        let told = Told { signals: Signals::block().unwrap(), reopens: Cell::new(0) };
+        check(&mut Run::new(&log, &told), &mut Tally::default());
+    }
+
+    #[test]
+    fn a_reader_that_locks_the_file_keeps_it_there_for_a_while_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        with_log(&path, |run, tally| {
+            let reader = fs::File::open(&path).unwrap();
+            reader.lock().unwrap();
+            run.append(b"1\n", tally);
+            for line in ["22\n"; YIELDS as usize] {
+                run.aside_ms = 0;
+                run.append(line.as_bytes(), tally);
+                assert!(!path.with_extension("1").exists());
+                assert_eq!(run.said, None);
+            }
+            run.append(b"3\n", tally);
+            assert!(!path.with_extension("1").exists(), "it waits before it tries again");
+            run.aside_ms = 0;
+            run.put_aside_when_due(2);
+            assert!(run.said.as_ref().unwrap().contains("another process held its lock"));
+            run.append(b"4\n", tally);
+            assert_eq!(fs::read_to_string(&path).unwrap(), "4\n");
+            let aside = fs::read_to_string(path.with_extension("1")).unwrap();
+            assert_eq!(aside, format!("1\n{}3\n", "22\n".repeat(YIELDS as usize)));
+            assert_eq!(run.yielded, 0);
+            run.append(b"5555\n", tally);
+            assert_eq!(fs::read_to_string(&path).unwrap(), "5555\n", "the next one at once");
+        });
+    }
 }
