@@ -118,14 +118,19 @@ impl LogFile {
     /// without it, and still does nothing where another has put the file aside.
     ///
     /// # Errors
-    /// When the first of these cannot be renamed; then nothing is lost.
+    /// When its path cannot be looked at, or the first of these not be renamed; then nothing is
+    /// lost.
     pub fn put_aside(&self, path: &Path, keep: usize, yields: bool) -> io::Result<bool> {
         // Where the file system has no locks, no process waits for one.
         let is_locked = matches!(self.0.try_lock(), Err(TryLockError::WouldBlock));
         if is_locked && yields {
             return Ok(false);
         }
-        let done = if self.is_at(path) { rename(path, keep) } else { Ok(()) };
+        let done = match self.is_at(path) {
+            Ok(true) => rename(path, keep),
+            Ok(false) => Ok(()),
+            Err(error) => Err(error),
+        };
         let _ = self.0.unlock();
         done.map(|()| true)
     }
@@ -154,14 +159,23 @@ impl LogFile {
         Ok(LogState { is_regular, len: found.stx_size, born_ms })
     }
 
-    /// Whether this path still names it.
-    pub fn is_at(&self, path: &Path) -> bool {
-        let Ok(place) = Place::of(path) else { return false };
-        let own = rustix::fs::fstat(&self.0);
-        let there = statat(place.directory(), place.name(), AtFlags::SYMLINK_NOFOLLOW);
-        own.is_ok_and(|own| {
-            there.is_ok_and(|there| (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino))
-        })
+    /// Whether this path still names it. Blocks on the disk.
+    ///
+    /// # Errors
+    /// When the path cannot be looked at. One that is not there names nothing.
+    pub fn is_at(&self, path: &Path) -> io::Result<bool> {
+        let own = rustix::fs::fstat(&self.0)?;
+        let look =
+            |place: Place| Ok(statat(place.directory(), place.name(), AtFlags::SYMLINK_NOFOLLOW)?);
+        match Place::of(path).and_then(look) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            there => there.map(|there| (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino)),
+        }
+    }
+
+    /// Whether any path names it.
+    pub fn has_name(&self) -> bool {
+        rustix::fs::fstat(&self.0).is_ok_and(|own| own.st_nlink > 0)
     }
 }
 
@@ -230,7 +244,10 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"old\nnew\n");
         let state = log.state().unwrap();
         assert_eq!((state.is_regular, state.len), (true, 8));
-        assert!(log.is_at(&path) && !log.is_at(dir.path()) && !log.is_at(&dir.path().join("no")));
+        let is_at = |name: &str| log.is_at(&dir.path().join(name));
+        assert!(is_at("log").unwrap() && !is_at(".").unwrap_or(false) && !is_at("no").unwrap());
+        assert!(!is_at("no/log").unwrap());
+        assert!(is_at("log/log").is_err(), "no directory is there");
         let now = crate::clock::unix_ms();
         assert!(state.born_ms.is_none_or(|born| now.abs_diff(born) < 60_000), "{state:?}");
         log.cut(2).unwrap();
@@ -244,7 +261,7 @@ mod tests {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(LogFile::open(&link).unwrap_err().to_string().contains("link"));
-        assert!(!log.is_at(&link));
+        assert!(!log.is_at(&link).unwrap());
     }
 
     #[test]
@@ -283,7 +300,7 @@ mod tests {
         fs::remove_dir_all(dir.path()).unwrap();
         fs::create_dir(dir.path()).unwrap();
         assert!(log.put_aside(&path, 3, true).unwrap());
-        assert!(!path.with_extension("1").exists());
+        assert!(!path.with_extension("1").exists() && !log.has_name());
     }
 
     #[test]

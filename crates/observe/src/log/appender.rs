@@ -110,8 +110,8 @@ struct Run<'a> {
     /// How often files were opened anew when this one was.
     reopened: u64,
     file: Option<Open>,
-    /// When the file may be opened again.
-    open_ms: u64,
+    /// When its path is opened again, unless what is open is what the path named last.
+    open_ms: Option<u64>,
     /// When it may be put aside again.
     aside_ms: u64,
     /// How often it was not, since its lock was held.
@@ -120,8 +120,28 @@ struct Run<'a> {
     look_ms: u64,
     /// Its lines among those that have come.
     lines: Vec<u8>,
-    /// What was said last about the log; said once.
-    said: Option<String>,
+    /// What keeps it from being written.
+    writing: Trouble,
+    /// What keeps it from being opened, or put aside.
+    placing: Trouble,
+}
+
+/// What was said last of a trouble, as long as that lasts: it is said once.
+#[derive(Debug, Default)]
+struct Trouble(Option<String>);
+
+impl Trouble {
+    /// Tells whoever runs the server.
+    fn say(&mut self, what: String) {
+        if self.0.as_ref() != Some(&what) {
+            say!(Level::Error, "{what}");
+            self.0 = Some(what);
+        }
+    }
+
+    fn is_over(&mut self) {
+        self.0 = None;
+    }
 }
 
 /// The file that is written.
@@ -135,6 +155,11 @@ struct Open {
 }
 
 impl Open {
+    /// Whether it is a regular file that no path names: what is written to it is lost.
+    fn is_removed(&self) -> bool {
+        self.state.is_some() && !self.file.has_name()
+    }
+
     /// Takes so many bytes of a torn line off the end, if it is a regular file and they are still
     /// its end; whether it could.
     fn cut(&mut self, bytes: u64) -> bool {
@@ -299,12 +324,13 @@ impl<'a> Run<'a> {
             told,
             reopened,
             file: None,
-            open_ms: 0,
+            open_ms: Some(0),
             aside_ms: 0,
             yielded: 0,
             look_ms: 0,
             lines,
-            said: None,
+            writing: Trouble::default(),
+            placing: Trouble::default(),
         };
         run.open();
         run
@@ -312,23 +338,24 @@ impl<'a> Run<'a> {
 }
 
 impl Run<'_> {
-    /// Opens the file anew if that was said; true when it did.
+    /// Opens the file anew if that was said, or could not be done before; true when it did.
     fn obey(&mut self) -> bool {
-        let reopens = &self.told.reopens;
-        let is_told = std::mem::replace(&mut self.reopened, reopens.get()) != reopens.get();
+        let reopens = self.told.reopens.get();
+        let is_told = std::mem::replace(&mut self.reopened, reopens) != reopens;
         if is_told && self.plan.to.path().is_some() {
-            self.open();
+            self.open_ms = Some(0);
         }
-        is_told && self.plan.to.path().is_some()
+        self.open_ms.is_some_and(|due_ms| clock::monotonic_ms() >= due_ms) && self.open()
     }
 
     /// Appends a batch of whole lines. Waits for a pipe that is full; what cannot be written at
     /// all is counted.
     fn append(&mut self, batch: &[u8], tally: &mut Tally) {
+        self.obey();
         self.put_aside_when_due(batch.len() as u64);
         let mut at = 0;
         while at < batch.len() {
-            let Some(open) = self.opened() else { break };
+            let Some(open) = &mut self.file else { break };
             if std::mem::take(&mut open.is_torn) && open.file.append(b"\n").is_err() {
                 open.is_torn = true;
                 break;
@@ -371,21 +398,13 @@ impl Run<'_> {
             Which::Slow => tally.add(Counter::SlowLogLost, lost),
         }
         if lost == 0 {
-            self.said = None;
+            self.writing.is_over();
         }
     }
 
-    /// The file, opened if it can be.
-    fn opened(&mut self) -> Option<&mut Open> {
-        if self.file.is_none() && clock::monotonic_ms() >= self.open_ms {
-            self.open();
-        }
-        self.file.as_mut()
-    }
-
-    /// Opens the file, in the place of the one that is open.
-    fn open(&mut self) {
-        self.file = None;
+    /// Opens the file, in the place of the one that is open; true when it did. Where it cannot, the
+    /// lines go on to the one that is open: no line is lost that can be kept.
+    fn open(&mut self) -> bool {
         let file = match &self.plan.to {
             AccessLog::File(path) => LogFile::open(path),
             AccessLog::Stderr => process::duplicate_stderr().map(LogFile::of),
@@ -396,37 +415,44 @@ impl Run<'_> {
                 let state = file.state().ok().filter(|state| state.is_regular);
                 let opened_unix_ms = clock::unix_ms();
                 self.file = Some(Open { file, state, opened_unix_ms, is_torn: false });
+                self.open_ms = None;
+                self.placing.is_over();
+                true
             }
             Err(error) => {
-                self.open_ms = clock::monotonic_ms() + AGAIN_MS;
-                self.say(match log_file::has_no_reader(&error) {
-                    true => format!("the {} has no reader", self.name()),
-                    false => format!("the {} cannot be opened: {error}", self.name()),
+                self.file.take_if(|open| open.is_removed());
+                self.open_ms = Some(clock::monotonic_ms() + AGAIN_MS);
+                self.placing.say(match log_file::has_no_reader(&error) {
+                    true => format!("the {} has no reader", self.plan.name),
+                    false => format!("the {} cannot be opened: {error}", self.plan.name),
                 });
+                false
             }
         }
     }
 
+    /// It cannot be written.
     fn failed(&mut self, error: &io::Error) {
         // A pipe whose reader has gone is opened again for the next.
         if error.kind() == ErrorKind::BrokenPipe && self.plan.to.path().is_some() {
-            self.file = None;
+            (self.file, self.open_ms) = (None, Some(0));
         }
-        self.say(format!("the {} cannot be written, and lines are lost: {error}", self.name()));
+        let name = &self.plan.name;
+        self.writing.say(format!("the {name} cannot be written, and lines are lost: {error}"));
     }
 
     /// Waits until a pipe has room or there is a signal. Blocks. True when another file is open.
     fn wait_for_room(&mut self) -> bool {
         let Some(open) = &self.file else { return true };
+        let wait_ms = self.open_ms.map_or(-1, |_| AGAIN_MS as i32);
         let waited = readiness::open("poll").and_then(|mut mechanism| {
             mechanism.add(open.file.as_fd(), FILE, Interest::WRITE)?;
             mechanism.add(self.told.signals.as_fd(), SIGNALS, Interest::READ)?;
-            mechanism.wait(&mut Vec::new(), -1)
+            mechanism.wait(&mut Vec::new(), wait_ms)
         });
         if let Err(error) = waited {
             self.failed(&error);
-            self.file = None;
-            return true;
+            (self.file, self.open_ms) = (None, Some(0));
         }
         self.told.hear();
         self.obey()
@@ -449,15 +475,17 @@ impl Run<'_> {
     fn put_aside_when_due(&mut self, more: u64) {
         let (Some(open), Some(path)) = (&self.file, self.plan.to.path()) else { return };
         let is_ever = self.plan.bytes_max.is_some() || self.plan.ms_max.is_some();
-        if !is_ever || open.state.is_none() {
+        // One that was kept since the path cannot be opened is not at the path.
+        if !is_ever || open.state.is_none() || self.open_ms.is_some() {
             return;
         }
         if self.look_ms <= clock::monotonic_ms() {
             self.look_ms = clock::monotonic_ms() + AGAIN_MS;
             // Two processes append for a while, as in an upgrade. What the other has put aside may
             // be gone soon.
-            if !open.file.is_at(path) {
-                return self.open();
+            if let Ok(false) = open.file.is_at(path) {
+                self.open();
+                return;
             }
         }
         let Some(state) = open.state.filter(|state| state.len > 0) else { return };
@@ -476,26 +504,16 @@ impl Run<'_> {
                     self.yielded = 0;
                     if !yields {
                         let why = "another process held its lock";
-                        self.say(format!("the {} was put aside late: {why}", self.name()));
+                        let name = &self.plan.name;
+                        self.placing.say(format!("the {name} was put aside late: {why}"));
                     }
                 }
                 Ok(false) => self.yielded += 1,
                 Err(error) => {
-                    self.say(format!("the {} cannot be put aside: {error}", self.name()));
+                    let name = &self.plan.name;
+                    self.placing.say(format!("the {name} cannot be put aside: {error}"));
                 }
             }
-        }
-    }
-
-    fn name(&self) -> &str {
-        &self.plan.name
-    }
-
-    /// Tells whoever runs the server, once for each trouble.
-    fn say(&mut self, what: String) {
-        if self.said.as_ref() != Some(&what) {
-            say!(Level::Error, "{what}");
-            self.said = Some(what);
         }
     }
 }
@@ -536,13 +554,14 @@ mod tests {
                 run.aside_ms = 0;
                 run.append(line.as_bytes(), tally);
                 assert!(!path.with_extension("1").exists());
-                assert_eq!(run.said, None);
+                assert_eq!(run.placing.0, None);
             }
             run.append(b"3\n", tally);
             assert!(!path.with_extension("1").exists(), "it waits before it tries again");
             run.aside_ms = 0;
             run.put_aside_when_due(2);
-            assert!(run.said.as_ref().unwrap().contains("another process held its lock"));
+            let said = run.placing.0.clone().unwrap();
+            assert!(said.ends_with("another process held its lock"), "{said}");
             run.append(b"4\n", tally);
             assert_eq!(fs::read_to_string(&path).unwrap(), "4\n");
             let aside = fs::read_to_string(path.with_extension("1")).unwrap();
@@ -550,6 +569,65 @@ mod tests {
             assert_eq!(run.yielded, 0);
             run.append(b"5555\n", tally);
             assert_eq!(fs::read_to_string(&path).unwrap(), "5555\n", "the next one at once");
+        });
+    }
+
+    #[test]
+    fn what_cannot_be_opened_anew_is_written_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let [logs, old] = ["logs", "old"].map(|name| dir.path().join(name));
+        fs::create_dir(&logs).unwrap();
+        let path = logs.join("log");
+        with_log(&path, |run, tally| {
+            run.append(b"1\n", tally);
+            fs::rename(&logs, &old).unwrap();
+            fs::create_dir_all(&path).unwrap();
+            run.look_ms = 0;
+            for line in ["2\n", "3\n", "4\n", "5\n"] {
+                run.append(line.as_bytes(), tally);
+            }
+            assert_eq!(fs::read_to_string(old.join("log")).unwrap(), "1\n2\n3\n4\n5\n");
+            let said = run.placing.0.clone().unwrap();
+            assert!(said.starts_with("the access log cannot be opened: "), "{said}");
+            fs::remove_dir(&path).unwrap();
+            run.append(b"6\n", tally);
+            assert!(!path.exists(), "it waits before it tries again");
+            run.open_ms = Some(0);
+            run.append(b"7\n", tally);
+            assert_eq!(fs::read_to_string(&path).unwrap(), "7\n");
+            assert_eq!(run.placing.0, None);
+        });
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_looked_at_tells_nothing_of_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let [logs, old] = ["logs", "old"].map(|name| dir.path().join(name));
+        fs::create_dir(&logs).unwrap();
+        with_log(&logs.join("log"), |run, tally| {
+            run.append(b"1\n", tally);
+            fs::rename(&logs, &old).unwrap();
+            fs::write(&logs, "").unwrap();
+            run.look_ms = 0;
+            run.append(b"2\n", tally);
+            assert_eq!((run.open_ms, &run.placing.0), (None, &None), "it was not opened");
+            run.append(b"3\n", tally);
+            let said = run.placing.0.clone().unwrap();
+            assert!(said.starts_with("the access log cannot be put aside: "), "{said}");
+            assert_eq!(fs::read_to_string(old.join("log")).unwrap(), "1\n2\n3\n");
+        });
+    }
+
+    #[test]
+    fn lines_do_not_go_to_a_file_that_was_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        with_log(&path, |run, tally| {
+            fs::remove_file(&path).unwrap();
+            fs::create_dir(&path).unwrap();
+            run.look_ms = 0;
+            run.append(b"1\n2\n", tally);
+            assert_eq!(tally.counter(Counter::AccessLogLost), 2);
         });
     }
 }
