@@ -226,7 +226,8 @@ impl Desk {
         self
     }
 
-    /// What is to be held while accepting.
+    /// What is to be held while accepting: by loops around a phase, and by blocking threads, which
+    /// look at their orders between the lock and the accept.
     pub(crate) fn accept_lock(&self) -> Option<Arc<FileLock>> {
         self.trial.as_ref()?.accept_lock()
     }

@@ -85,8 +85,8 @@ pub(crate) const GO: &[u8] = b"go";
 /// The workers of the new master run.
 pub(crate) const READY: &[u8] = b"ready";
 
-/// Whether this process was started with secrets, in memory whose descriptors the environment names:
-/// the certificates in use with their keys, and roots of tickets.
+/// Whether this process was started with secrets, in memory whose descriptors the environment
+/// names: the certificates in use with their keys, and roots of tickets.
 pub fn has_secrets() -> bool {
     let certificates = env::var_os(CERTIFICATES).is_some_and(|told| !told.is_empty());
     certificates || env::var(VARIABLE).is_ok_and(|told| told.contains(" tickets="))
