@@ -79,12 +79,15 @@ impl Desk {
         let Some(governed) = self.governed.as_mut().filter(|governed| governed.orders.look) else {
             return;
         };
-        let (mut length, mut drops) = (0u32, 0u32);
+        let mut queue = Queue::default();
         for listener in queues(worker) {
-            length = length.saturating_add(net::accept_queue(listener).map_or(0, |(n, _)| n));
-            drops = drops.wrapping_add(net::listener_drops(listener).unwrap_or(0));
+            let Ok((waiting, limit)) = net::accept_queue(listener) else { continue };
+            queue.length = queue.length.saturating_add(waiting);
+            queue.is_full |= waiting >= limit;
+            queue.drops = queue.drops.wrapping_add(net::listener_drops(listener).unwrap_or(0));
         }
-        governed.seen.queue = Some(Queue { length, drops });
+        let length = queue.length;
+        governed.seen.queue = Some(queue);
         if stuck {
             governed.seen.head = if length > 0 { Head::Stuck } else { Head::Empty };
         }

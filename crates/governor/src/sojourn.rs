@@ -13,7 +13,8 @@ use crate::why::{Ms, Why};
 /// of intervals, is folly's `Codel` ("Fail at Scale", ACM Queue 2015).
 ///
 /// The sojourn time saturates: a queue that overflows is as old as it is long. So two windows in a
-/// row with drops count as well.
+/// row with drops count as well. A drop counts only at a full queue: the kernel also drops the last
+/// packet of a handshake that it defers, and what is sent again of one that goes on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sojourn {
     from: Ns,
@@ -28,7 +29,7 @@ pub(crate) struct Sojourn {
     calm_since: Option<Ns>,
 }
 
-/// What the kernel dropped at the queue.
+/// What the kernel dropped at the queue; in windows, while it was full.
 #[derive(Clone, Copy, Debug, Default)]
 struct Drops {
     /// In all, when it was looked at last.
@@ -76,9 +77,10 @@ impl Sojourn {
             self.least = Some(self.least.map_or(age, |least| least.min(age)));
         }
         self.shed |= seen.shed > 0;
-        if let Some(Queue { drops, .. }) = seen.queue {
+        if let Some(Queue { drops, is_full, .. }) = seen.queue {
             let before = self.drops.total.replace(drops).unwrap_or(drops);
-            self.drops.window = self.drops.window.saturating_add(drops.wrapping_sub(before));
+            let lost = if is_full { drops.wrapping_sub(before) } else { 0 };
+            self.drops.window = self.drops.window.saturating_add(lost);
         }
     }
 
@@ -163,6 +165,42 @@ mod tests {
         windows.extend([&[0][..]; 10]);
         let overloaded = after(&windows);
         assert!(overloaded[..20].iter().all(|is| *is) && !overloaded[20], "{overloaded:?}");
+    }
+
+    /// Whether it is overloaded after three windows in which the kernel drops at a queue whose heads
+    /// are young.
+    fn after_drops(is_full: bool) -> bool {
+        let (mut sojourn, bounds) = (Sojourn::from(0), Bounds::default().queue);
+        for n in 1..=300 {
+            let (now, queue) = (n * MS, Queue { length: 8, drops: n as u32, is_full });
+            let head = Head::Accepted(Age::default());
+            let queue = Some(queue);
+            sojourn.turned(&Turn { now, accepted: 1, head, queue, ..Turn::default() });
+            if sojourn.is_due(now, &bounds) {
+                sojourn.judge(now, TARGET, false, &bounds);
+            }
+        }
+        sojourn.is_overloaded()
+    }
+
+    #[test]
+    fn drops_count_at_a_full_queue_alone() {
+        assert!(after_drops(true));
+        assert!(!after_drops(false));
+    }
+
+    #[test]
+    fn drops_where_there_is_room_keep_no_overload_alive() {
+        let (mut sojourn, bounds) = (Sojourn::from(0), Bounds::default().queue);
+        for n in 1..=15 {
+            let now = n * 100 * MS;
+            let queued = if n == 1 { 12 * MS } else { 0 };
+            let head = Head::Accepted(Age { queued, ..Age::default() });
+            let queue = Some(Queue { length: 0, drops: n as u32, is_full: false });
+            sojourn.turned(&Turn { now, accepted: 1, head, queue, ..Turn::default() });
+            sojourn.judge(now, TARGET, false, &bounds);
+            assert_eq!(sojourn.is_overloaded(), n <= 10, "window {n}");
+        }
     }
 
     #[test]

@@ -55,6 +55,9 @@ pub struct Age {
 pub struct Queue {
     /// Connections that wait in it.
     pub length: u32,
-    /// Those that the kernel has dropped at it since the socket was opened; wraps.
+    /// Packets that the kernel has dropped at it since the socket was opened; wraps. With deferral
+    /// the end of each handshake is one.
     pub drops: u32,
+    /// Whether it was as long as it may be: only then are drops lost clients.
+    pub is_full: bool,
 }

@@ -34,7 +34,8 @@ fn turns(seed: u64) -> Vec<Turn> {
             _ => Head::Accepted(Age { queued, silent, half_closed: rng.bool() }),
         };
         drops = drops.wrapping_add(if overloaded { rng.u32(..3) } else { 0 });
-        let queue = rng.bool().then_some(Queue { length: rng.u32(..4_096), drops });
+        let length = rng.u32(..4_096);
+        let queue = rng.bool().then_some(Queue { length, drops, is_full: overloaded });
         let accepted = rng.u32(..20);
         let (accept_took, shed) = (rng.u64(..=took), rng.u32(..=accepted) * u32::from(overloaded));
         Turn { now, took, accept_took, accepted, worked_on, shed, head, queue }
@@ -195,7 +196,7 @@ fn times_that_go_back_or_end_and_sums_beyond_all_do_not_panic() {
             worked_on: any() as u32,
             shed: any() as u32,
             head: Head::Accepted(age),
-            queue: Some(Queue { length: any() as u32, drops: any() as u32 }),
+            queue: Some(Queue { length: any() as u32, drops: any() as u32, is_full: true }),
         };
         let orders = *governor.turn(&turn, &Bounds::default(), &mut |_: Ns, _: Move| {});
         assert!(orders.work_on >= 1);

@@ -341,7 +341,8 @@ impl Sim<'_> {
         let kernel = &mut self.queues[queue];
         if of.orders.look {
             let length = kernel.waiting.len() as u32;
-            turn.queue = Some(Queue { length, drops: kernel.drops });
+            let is_full = length >= kernel.limit;
+            turn.queue = Some(Queue { length, drops: kernel.drops, is_full });
         }
         let mut bounds = self.policy.bounds;
         bounds.queue.backlog = self.policy.backlog;

@@ -128,7 +128,7 @@ fn trap_6_a_queue_that_overflows_young_is_told_by_its_drops() {
         let (now, took) = (n * MS, MS);
         let head = Head::Accepted(Age { queued: 4 * MS, silent: 4 * MS, half_closed: false });
         drops += 5;
-        let queue = Some(Queue { length: 8, drops });
+        let queue = Some(Queue { length: 8, drops, is_full: true });
         let turn = Turn { now, took, accepted: 2, worked_on: 2, head, queue, ..Turn::default() };
         let mut note = |at: Ns, made: Move| {
             if let Why::Dropped { .. } = made.why {
