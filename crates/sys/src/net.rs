@@ -26,7 +26,7 @@ pub(crate) use named::bind_unix;
 pub use named::{
     bind_unix_at, connect_unix, guard_unix, listen_unix, unix_node, unlink_left_unix, unlink_unix,
 };
-pub use queue::{Age, accept_queue, age, listener_drops, set_accept_queue};
+pub use queue::{Age, accept_queue, age, defers, listener_drops, set_accept_queue};
 
 /// An address and port.
 pub type Address = SocketAddr;

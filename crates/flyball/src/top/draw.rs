@@ -44,7 +44,7 @@ const HELP: [&str; 11] = [
     "",
     "Times are known to a quarter; p99 of disk: work that may wait.",
     "loop: turns without their wait. Phases: parts of the loops' time.",
-    "Drops are those of the whole network namespace.",
+    "Drops: with accept.defer those of the whole network namespace.",
     "idle: between requests; what was answered may still be sent.",
 ];
 

@@ -102,6 +102,9 @@ fn write_connections(text: &mut Text, totals: &Totals) {
     }
 }
 
+/// Begins a family.
+type Begin = for<'a> fn(&'a mut Text, &'a str, &str) -> Family<'a>;
+
 /// What the kernel drops is told of the whole network namespace, by reasons, and of each socket.
 fn write_queues(text: &mut Text, snapshot: &Snapshot<'_>) {
     let drops = &snapshot.drops;
@@ -113,25 +116,30 @@ fn write_queues(text: &mut Text, snapshot: &Snapshot<'_>) {
     ] {
         text.counter(&format!("flyball_kernel_{name}_total"), help).sample(&[], value);
     }
-    let each = |mut family: Family<'_>, value: fn(&Queue) -> Option<f64>| {
-        for queue in &snapshot.queues {
+    let mut each = |family: Begin, name: &str, help: &str, value: fn(&Queue) -> Option<f64>| {
+        let queues = snapshot.queues.iter();
+        let told: Vec<_> = queues.filter_map(|queue| Some((queue, value(queue)?))).collect();
+        // A family without samples is none.
+        if told.is_empty() {
+            return;
+        }
+        let mut family = family(text, name, help);
+        for (queue, value) in told {
             let listen = queue.listen.map(|address| address.to_string()).unwrap_or_default();
             let labels = [("listen", listen.as_str()), ("socket", &queue.socket.to_string())];
-            if let Some(value) = value(queue) {
-                family.sample(&labels, value);
-            }
+            family.sample(&labels, value);
         }
     };
     let help = "Connections not yet accepted.";
-    each(text.gauge("flyball_accept_queue_length", help), |queue| Some(queue.length.into()));
+    each(Text::gauge, "flyball_accept_queue_length", help, |queue| Some(queue.length.into()));
     let help = "Room in the accept queue.";
-    each(text.gauge("flyball_accept_queue_limit", help), |queue| Some(queue.limit.into()));
+    each(Text::gauge, "flyball_accept_queue_limit", help, |queue| Some(queue.limit.into()));
     let help = "Wait of the head of the accept queue.";
-    each(text.gauge("flyball_head_age_seconds", help), |queue| {
+    each(Text::gauge, "flyball_head_age_seconds", help, |queue| {
         Some(queue.head_age_ms? as f64 / 1e3)
     });
     let help = "Packets of clients that the socket dropped.";
-    each(text.counter("flyball_listener_drops_total", help), |queue| Some(queue.drops?.into()));
+    each(Text::counter, "flyball_listener_drops_total", help, |queue| Some(queue.drops?.into()));
 }
 
 /// What tells a certificate from all others: one name may have several, and two authorities may

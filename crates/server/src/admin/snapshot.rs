@@ -41,7 +41,8 @@ pub(super) struct Queue {
     pub(super) socket: usize,
     pub(super) length: u32,
     pub(super) limit: u32,
-    /// Packets of clients that the socket has dropped, if the kernel tells that.
+    /// Packets of clients that the socket has dropped, if the kernel tells that: where it defers
+    /// the end of each handshake is one, and the number says nothing.
     pub(super) drops: Option<u32>,
     /// How long its head has waited, if that is known.
     pub(super) head_age_ms: Option<u64>,
@@ -123,9 +124,11 @@ fn queues(admin: &Admin) -> Vec<Queue> {
             return None;
         }
         let (length, limit) = net::accept_queue(listener).ok()?;
-        let (listen, drops) = (net::local_address(listener).ok(), net::listener_drops(listener));
+        let listen = net::local_address(listener).ok();
+        let drops = net::defers(listener).is_ok_and(|defers| !defers);
+        let drops = drops.then(|| net::listener_drops(listener).ok()).flatten();
         let head_age_ms = heads.head_age_ms(socket, length, now_ms);
-        Some(Queue { listen, socket, length, limit, drops: drops.ok(), head_age_ms })
+        Some(Queue { listen, socket, length, limit, drops, head_age_ms })
     };
     admin.listeners.iter().map(|listener| &**listener).enumerate().filter_map(queue).collect()
 }

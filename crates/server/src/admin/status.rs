@@ -17,7 +17,7 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
     let listens = snapshot.admin.listens.iter();
     let length = snapshot.queues.iter().map(|queue| u64::from(queue.length));
     let limit = snapshot.queues.iter().map(|queue| u64::from(queue.limit));
-    let dropped = snapshot.queues.iter().filter_map(|queue| queue.drops).map(u64::from);
+    let dropped = snapshot.queues.iter().map(|queue| queue.drops.map(u64::from));
     let head_age_ms = snapshot.queues.iter().filter_map(|queue| queue.head_age_ms).max();
     let status = json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -57,7 +57,7 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
         "accept_queue": {
             "length": length.sum::<u64>(),
             "limit": limit.sum::<u64>(),
-            "drops": dropped.sum::<u64>(),
+            "drops": dropped.sum::<Option<u64>>(),
             "head_age_ms": head_age_ms,
         },
         "accept_queues": snapshot.queues.iter().map(|queue| json!({

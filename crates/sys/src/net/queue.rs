@@ -60,9 +60,10 @@ pub fn set_accept_queue(socket: impl AsFd, length: u32) -> io::Result<()> {
     Ok(rustix::net::listen(socket, i32::try_from(length).unwrap_or(i32::MAX))?)
 }
 
-/// How often a listening socket has dropped a packet since it was made, above all because its
-/// accept queue was full (`SO_MEMINFO`); it starts again at 2^32. A client that tries again is
-/// dropped again: these are not clients.
+/// How often a listening socket has dropped a packet since it was made (`SO_MEMINFO`); it starts
+/// again at 2^32. Without deferral that is above all because its accept queue was full; with it
+/// ([`defers`]) also the end of each handshake. A client that tries again is dropped again: these
+/// are not clients.
 ///
 /// # Errors
 /// When the kernel does not tell (before Linux 4.12).
@@ -71,6 +72,16 @@ pub fn listener_drops(socket: impl AsFd) -> io::Result<u32> {
     const DROPS: usize = 8;
     let words: [u32; DROPS + 1] = words(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO)?;
     Ok(words[DROPS])
+}
+
+/// Whether a listening socket keeps connections back until bytes came on them
+/// (`TCP_DEFER_ACCEPT`).
+///
+/// # Errors
+/// When `socket` is none of TCP.
+pub fn defers(socket: impl AsFd) -> io::Result<bool> {
+    let [seconds] = words(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT)?;
+    Ok(seconds != 0)
 }
 
 /// The beginning of the kernel's `struct tcp_info`, in words.

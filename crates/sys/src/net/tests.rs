@@ -259,6 +259,20 @@ fn the_drops_of_a_listener_are_its_own() {
 }
 
 #[test]
+fn a_listener_that_defers_drops_the_end_of_each_handshake() {
+    let options = ListenOptions { defer_accept_s: 1, ..ListenOptions::default() };
+    let (listener, address) = listener(64, &options);
+    assert!(defers(&listener).unwrap());
+    let before = listener_drops(&listener).unwrap();
+    for _ in 0..3 {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(b"a").unwrap();
+        drop(accepted(&listener));
+    }
+    assert!(listener_drops(&listener).unwrap() > before);
+}
+
+#[test]
 fn the_length_of_an_accept_queue_changes_while_it_listens_and_revives_none_that_does_not() {
     let (listener, address) = listener(8, &ListenOptions::default());
     set_accept_queue(&listener, 3).unwrap();

@@ -453,6 +453,17 @@ impl Server {
         wait_for("the child that has it open", || children(self.master()).into_iter().find(has_it))
     }
 
+    /// The one worker, beside which is the admin process.
+    #[track_caller]
+    pub fn told_worker(&self) -> u32 {
+        wait_for("a worker", || {
+            let status = self.status();
+            let mut processes = status["processes"].as_array()?.iter();
+            let worker = processes.find(|process| process["worker"].is_u64())?;
+            worker["process"].as_u64()?.try_into().ok()
+        })
+    }
+
     /// The only worker of a server without an admin process.
     #[track_caller]
     pub fn worker(&self) -> u32 {

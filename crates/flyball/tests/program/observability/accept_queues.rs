@@ -14,9 +14,12 @@ const WAIT: Duration = Duration::from_millis(60);
 /// Two ticks of a kernel that has 250 in a second.
 const TICKS_MS: u64 = 8;
 
+fn launch(site: &Site) -> Launch {
+    Launch::new(site, "sped").args(&["--workers", "1", "--admin", "127.0.0.1:0"])
+}
+
 fn start(site: &Site) -> Server {
-    let launch = Launch::new(site, "sped").args(&["--workers", "1", "--admin", "127.0.0.1:0"]);
-    launch.set("accept.backlog=1").set("accept.defer=off").start()
+    launch(site).set("accept.backlog=1").set("accept.defer=off").start()
 }
 
 /// What `/status` tells of the only accept queue.
@@ -28,6 +31,14 @@ fn number(queue: &Value, key: &str) -> u64 {
     queue[key].as_u64().unwrap_or_else(|| panic!("no {key} in {queue}"))
 }
 
+/// What a family of `/metrics` says of the only accept queue.
+fn of_queue(told: &str, family: &str) -> f64 {
+    match &metrics::parse(told)[family].samples[..] {
+        [sample] => sample.value,
+        other => panic!("not of one queue: {other:?}"),
+    }
+}
+
 fn ms_since(then: Instant) -> u64 {
     then.elapsed().as_millis() as u64
 }
@@ -37,7 +48,7 @@ fn the_wait_of_the_head_of_a_queue_is_told_while_it_stands_and_when_it_was_accep
     let site = Site::with(&[("small.txt", b"small")]);
     let server = start(&site);
     assert_eq!(number(&queue(&server), "head_age_ms"), 0);
-    let worker = server.children(2)[0];
+    let worker = server.told_worker();
     signal(worker, "STOP");
     let before = Instant::now();
     let mut client = server.connect();
@@ -55,7 +66,7 @@ fn the_wait_of_the_head_of_a_queue_is_told_while_it_stands_and_when_it_was_accep
     assert_eq!(client.response().status(), 200);
     let most = ms_since(before) + TICKS_MS;
     let told = server.connect_admin().ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    let head_age = metrics::parse(told.text())["flyball_head_age_seconds"].samples[0].value;
+    let head_age = of_queue(told.text(), "flyball_head_age_seconds");
     let head_age_ms = (head_age * 1e3).round() as u64;
     // A machine that stood still meanwhile looks at an empty queue, later.
     let is_late = ms_since(before) > most + 1_000;
@@ -67,7 +78,7 @@ fn what_a_listening_socket_drops_is_told() {
     let site = Site::with(&[("small.txt", b"small")]);
     let server = start(&site);
     assert_eq!(number(&queue(&server), "drops"), 0);
-    let worker = server.children(2)[0];
+    let worker = server.told_worker();
     signal(worker, "STOP");
     // The queue holds one more than its limit; the rest is dropped and tried again in vain.
     let address = ([127, 0, 0, 1], server.port).into();
@@ -77,10 +88,26 @@ fn what_a_listening_socket_drops_is_told() {
     assert!(lost > 0);
     assert!(number(&queue(&server), "drops") >= lost as u64, "{}", queue(&server));
     let told = server.connect_admin().ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    let drops = metrics::parse(told.text())["flyball_listener_drops_total"].samples[0].value;
+    let drops = of_queue(told.text(), "flyball_listener_drops_total");
     assert!(drops >= lost as f64, "{drops} of {lost}");
     signal(worker, "CONT");
     drop(clients);
     let mut client: Client = server.connect();
     assert_eq!(client.ask(get("/small.txt")).status(), 200);
+}
+
+#[test]
+fn a_listening_socket_that_defers_tells_no_drops_since_it_drops_the_end_of_each_handshake() {
+    let site = Site::with(&[("small.txt", b"small")]);
+    let server = launch(&site).start();
+    for _ in 0..3 {
+        assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+    }
+    assert!(queue(&server)["drops"].is_null(), "{}", queue(&server));
+    let status = server.status();
+    assert!(status["accept_queue"]["drops"].is_null(), "{}", status["accept_queue"]);
+    let told = server.connect_admin().ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let told = metrics::parse(told.text());
+    assert!(!told.contains_key("flyball_listener_drops_total"));
+    assert!(told.contains_key("flyball_kernel_listen_drops_total"));
 }

@@ -11,8 +11,12 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent};
 use serde_json::{Value, json};
 
-/// `/status` of a server that has answered so many requests in so many seconds.
 fn look(seconds: u64, requests: u64) -> Look {
+    Look::read(&status(seconds, requests).to_string()).expect("a status")
+}
+
+/// `/status` of a server that has answered so many requests in so many seconds.
+fn status(seconds: u64, requests: u64) -> Value {
     let worker = |at: u64, share: u64| {
         json!({
             "role": "worker", "process": 100 + at, "worker": at, "generation": 2,
@@ -24,7 +28,7 @@ fn look(seconds: u64, requests: u64) -> Look {
         let buckets = json!({"1280": count, "2048": count / 50});
         json!({"count": count, "sum_ns": sum, "buckets": buckets})
     };
-    let status = json!({
+    json!({
         "arch": "n-copy", "workers": 2, "generation": 2, "uptime_ms": seconds * 1_000,
         "listeners": [{"address": "127.0.0.1:8080", "tls": false}],
         "counters": {
@@ -40,8 +44,7 @@ fn look(seconds: u64, requests: u64) -> Look {
             "work": timing(requests, seconds * 1_000),
         },
         "processes": [worker(0, 3), worker(1, 1), {"role": "master", "process": 1}],
-    });
-    Look::read(&status.to_string()).expect("a status")
+    })
 }
 
 fn screen() -> Screen {
@@ -132,6 +135,19 @@ fn handshakes_and_certificates_are_shown_where_tls_is_spoken() {
     }
     press(&mut screen, KeyCode::Esc);
     assert!(!screen.is_over() && !drawn(&screen, 100, 24).concat().contains("ends in 90 days"));
+}
+
+#[test]
+fn what_sockets_do_not_tell_of_drops_is_told_of_their_namespace() {
+    let mut screen = Screen::new(&Endpoint::Unix(PathBuf::from("admin.sock")));
+    for seconds in [10, 12] {
+        let mut status = status(seconds, 1_000);
+        status["accept_queue"]["drops"] = Value::Null;
+        status["kernel_drops"] = json!({"listen_drops": seconds * 5});
+        screen.take(Look::read(&status.to_string()));
+    }
+    let shown = drawn(&screen, 80, 24).join("\n");
+    assert!(shown.contains("drops/s 5"), "{shown}");
 }
 
 fn press(screen: &mut Screen, key: KeyCode) {

@@ -24,20 +24,10 @@ fn server(arch: &str, settings: &[&str]) -> (Site, Server) {
     (site, server)
 }
 
-/// The one worker, beside which is the admin process.
-fn worker(server: &Server) -> u32 {
-    wait_for("a worker", || {
-        let status = server.status();
-        let mut processes = status["processes"].as_array()?.iter();
-        let worker = processes.find(|process| process["worker"].is_u64())?;
-        worker["process"].as_u64()?.try_into().ok()
-    })
-}
-
 /// All of them ask while the worker stands still, and each is answered. How many work phases ended
 /// because their time was over.
 fn ask_at_once(server: &Server) -> u64 {
-    let worker = worker(server);
+    let worker = server.told_worker();
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.connect()).collect();
     for client in &mut clients {
         assert_eq!(client.ask(get("/small.txt")).status(), 200);
@@ -174,7 +164,7 @@ const SILENT: Duration = Duration::from_millis(1_100);
 fn who_has_gone_is_not_served_by_a_loop_that_is_overloaded() {
     for (mode, discards) in [("on", true), ("watch", false)] {
         let (_site, server) = governed("sped", "1", mode);
-        let worker = worker(&server);
+        let worker = server.told_worker();
         stop_at_rest(worker);
         let clients: Vec<TcpStream> = (0..HEAVY).map(|_| ask_for_work(&server)).collect();
         let gone: Vec<TcpStream> = (0..GONE).map(|_| ask_for_work(&server)).collect();
