@@ -35,6 +35,8 @@ pub(super) struct Accepting {
     connections_max: usize,
     /// Listening sockets that were reported ready.
     pub(super) ready: Vec<usize>,
+    /// The one that was accepted from first, last time.
+    first: usize,
     pub(super) paused: Option<Pause>,
     /// It was said that accepting is paused.
     warned: bool,
@@ -47,10 +49,19 @@ impl Accepting {
             replacement: AcceptPolicy::new(AcceptLimit::At(1.0)),
             connections_max: worker.connections_max,
             ready: Vec::new(),
+            first: 0,
             paused: None,
             warned: false,
         }
     }
+}
+
+/// Each of those that are ready comes first in its turn, after the one that was first before: what
+/// a phase accepts from one leaves less room for the next.
+fn take_turns(ready: &mut [usize], first: &mut usize) {
+    ready.sort_unstable();
+    ready.rotate_left(ready.partition_point(|listener| listener <= first));
+    *first = ready.first().copied().unwrap_or(*first);
 }
 
 /// By which accept-limit a listening socket is accepted from.
@@ -97,6 +108,7 @@ impl Phases {
         }
         let (mut stopped, mut drained) = (None, true);
         let mut ready = std::mem::take(&mut self.accepting.ready);
+        take_turns(&mut ready, &mut self.accepting.first);
         ready.retain(|&listener| {
             let bounds = self.desk.accept_bounds(now_ns, self.work.len());
             self.accepting.policy.bound(bounds);
@@ -292,5 +304,26 @@ impl Phases {
             let until_ms = self.desk.now.ms() + ACCEPT_PAUSE_MS;
             self.accepting.paused = Some(Pause { until_ms, full: false, kept: false });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_listener_that_is_ready_comes_first_in_its_turn() {
+        let mut first = 0;
+        let mut order = |ready: &[usize]| {
+            let mut ready = ready.to_vec();
+            take_turns(&mut ready, &mut first);
+            ready
+        };
+        assert_eq!(order(&[0, 1]), [1, 0]);
+        assert_eq!(order(&[1, 0]), [0, 1]);
+        assert_eq!(order(&[2, 0]), [2, 0]);
+        assert_eq!(order(&[0, 1, 2]), [0, 1, 2]);
+        assert_eq!(order(&[1]), [1]);
+        assert_eq!(order(&[1, 2, 0]), [2, 0, 1]);
     }
 }
