@@ -28,6 +28,8 @@ pub(crate) struct Governed {
     asks_ages: bool,
     /// The length that the accept queues were given; `None` while they have the configured one.
     pub(crate) queue: Option<u32>,
+    /// What the kernel has made of that, if it was asked.
+    pub(crate) limit: Option<u32>,
     live: Arc<Live>,
     worker: usize,
 }
@@ -50,6 +52,7 @@ impl Governed {
                 seen: Turn::default(),
                 asks_ages: false,
                 queue: None,
+                limit: None,
                 live: Arc::clone(live),
                 worker,
             })

@@ -1,6 +1,6 @@
 //! A loop and its governor: what that is told of each turn, and what holds until the next ends.
 
-use flyball_governor::{Head, Orders, Queue};
+use flyball_governor::{Head, Mode, Orders, Queue};
 use flyball_sys::owned::Owned;
 
 use crate::accept::PhaseBounds;
@@ -28,6 +28,10 @@ impl Desk {
         let owned = own_queues(worker).next().is_some();
         let (live, of) = (worker.shared.live(), (worker.index, owned));
         self.governed = Governed::of(&worker.settings, live, of, clock::monotonic_ns());
+        if worker.settings.governor.mode == Mode::On {
+            // One that died before this one may have left them short.
+            own_queues(worker).for_each(|listener| set_queue(listener, worker.settings.backlog));
+        }
     }
 
     /// What holds in this turn.
@@ -109,25 +113,94 @@ impl Desk {
             && self.end.is_none()
         {
             governed.queue = governed.orders.backlog;
-            set_queue(worker, governed.queue);
+            let length = governed.queue.unwrap_or(worker.settings.backlog);
+            own_queues(worker).for_each(|listener| set_queue(listener, length));
+            governed.limit = own_queues(worker).next().and_then(limit_of);
         }
     }
 
     /// Before the worker leaves its listening sockets, which others may read after it: their queues
-    /// have the configured length.
+    /// have the configured length. One that has another length than it was given here was given it
+    /// by the worker that comes after this one.
     pub(crate) fn leave_queue(&mut self, worker: &Worker) {
         if let Some(governed) = &mut self.governed
             && governed.queue.take().is_some()
         {
-            set_queue(worker, None);
+            let given = |listener: &&Listener| limit_of(listener) == governed.limit;
+            let given = own_queues(worker).filter(given);
+            given.for_each(|listener| set_queue(listener, worker.settings.backlog));
         }
     }
 }
 
-/// Gives the accept queues of a worker this length, or the configured one.
-fn set_queue(worker: &Worker, length: Option<u32>) {
-    for listener in own_queues(worker) {
-        // It fails where the socket listens no more, and has no queue.
-        let _ = net::set_accept_queue(listener, length.unwrap_or(worker.settings.backlog));
+/// Gives the accept queue of a listening socket this length.
+fn set_queue(listener: &Listener, length: u32) {
+    // It fails where the socket listens no more, and has no queue.
+    let _ = net::set_accept_queue(listener, length);
+}
+
+/// How long the accept queue of a listening socket may be: the kernel has a bound of its own.
+fn limit_of(listener: &Listener) -> Option<u32> {
+    net::accept_queue(listener).ok().map(|(_, limit)| limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{GovernorSettings, Settings};
+    use crate::simulation::site;
+    use flyball_sys::net::ListenOptions;
+
+    /// The configured length of the queue.
+    const LENGTH: u32 = 64;
+
+    /// A worker with a listening socket whose queue has this length.
+    fn worker(mode: Mode, length: u32) -> Worker {
+        let listener = Listener::from(net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap());
+        net::listen(&listener, length, &ListenOptions::default()).unwrap();
+        let governor = GovernorSettings { mode, ..GovernorSettings::default() };
+        let settings = Settings { backlog: LENGTH, governor, ..Settings::default() };
+        Worker { listeners: vec![listener], ..site::worker(settings, 1, None).0 }
+    }
+
+    /// A loop of it that is governed from now on.
+    fn governed(worker: &Worker) -> Desk {
+        let mut desk = Desk::for_tests();
+        desk.govern(worker);
+        desk
+    }
+
+    fn bound(desk: &mut Desk, worker: &Worker, length: u32) {
+        desk.governed.as_mut().unwrap().orders.backlog = Some(length);
+        desk.bound_queue(worker);
+        assert_eq!(limit_of(&worker.listeners[0]), Some(length));
+    }
+
+    #[test]
+    fn a_queue_that_the_dead_left_short_has_the_configured_length_again() {
+        for (mode, length) in [(Mode::On, LENGTH), (Mode::Watch, 8), (Mode::Off, 8)] {
+            let worker = worker(mode, 8);
+            governed(&worker);
+            assert_eq!(limit_of(&worker.listeners[0]), Some(length), "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn a_worker_that_leaves_its_queue_gives_it_the_configured_length() {
+        let worker = worker(Mode::On, LENGTH);
+        let mut desk = governed(&worker);
+        bound(&mut desk, &worker, 8);
+        desk.leave_queue(&worker);
+        assert_eq!(limit_of(&worker.listeners[0]), Some(LENGTH));
+    }
+
+    #[test]
+    fn what_the_next_worker_gave_a_queue_is_left_to_it() {
+        let worker = worker(Mode::On, LENGTH);
+        let mut desk = governed(&worker);
+        bound(&mut desk, &worker, 8);
+        bound(&mut governed(&worker), &worker, 16);
+        desk.leave_queue(&worker);
+        assert_eq!(limit_of(&worker.listeners[0]), Some(16));
     }
 }

@@ -18,7 +18,7 @@ mod schedule;
 mod secure;
 mod servers;
 mod shrink;
-mod site;
+pub(crate) mod site;
 mod watch;
 mod world;
 

@@ -143,7 +143,7 @@ pub(super) fn settings(random: &mut Random, events: Events, fair: bool) -> Setti
 }
 
 /// A worker without threads, and its listening socket.
-pub(super) fn worker(
+pub(crate) fn worker(
     settings: Settings,
     blocks: usize,
     tls: Option<Config>,
