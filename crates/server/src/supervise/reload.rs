@@ -102,6 +102,7 @@ impl Master {
         admin.remove_left();
         self.server.admin = admin;
         self.changed.clear();
+        self.root_watch.was_renewed();
         self.due.admin_is_stale = true;
         Ok(())
     }

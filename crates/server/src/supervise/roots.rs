@@ -26,6 +26,8 @@ const BUSY: &str = "an earlier generation of workers still has connections";
 #[derive(Debug, Default)]
 pub(super) struct RootWatch {
     due_ms: u64,
+    /// Whether hosts are others is not asked before: those that were could not be served.
+    hosts_due_ms: u64,
     /// Why a root is kept that is closed by now.
     closed: Trouble,
     /// Why one that was replaced is not served.
@@ -56,6 +58,11 @@ impl RootWatch {
         self.due_ms
     }
 
+    /// Another configuration holds, with hosts of its own.
+    pub(super) fn was_renewed(&mut self) {
+        self.hosts_due_ms = 0;
+    }
+
     /// A generation has failed, which may have begun for this: another would fail too.
     pub(super) fn was_taken_back(&mut self) {
         self.due_ms = self.due_ms.max(clock::monotonic_ms() + TAKEN_BACK_MS_MIN);
@@ -79,13 +86,21 @@ impl Master {
         let after_ms = now_ms.saturating_add(every_ms.max(RENEW_MS_MIN));
         // The other places are for who runs the server.
         let is_alone = self.generations_alive() <= 1;
-        match self.server.setup.hosts.look() {
+        let is_due = now_ms >= self.root_watch.hosts_due_ms;
+        match if is_due { self.server.setup.hosts.look() } else { Ok(None) } {
+            Ok(None) if !is_due => {}
             Ok(None) => self.root_watch.hosts_unserved.is(None),
             Err(why) => {
                 let why = format!("hosts stay what they were: {why}");
                 self.root_watch.hosts_unserved.is(Some(why));
             }
-            Ok(Some(base)) if is_alone => return self.serve_hosts(&base, after_ms),
+            Ok(Some(base)) if is_alone => {
+                if self.serve_hosts(&base, after_ms) {
+                    return;
+                }
+                // A root that was replaced does not wait for them.
+                self.root_watch.hosts_due_ms = now_ms.saturating_add(TAKEN_BACK_MS_MIN);
+            }
             Ok(Some(base)) => {
                 self.root_watch.due_ms = after_ms;
                 let base = base.display();
@@ -111,11 +126,14 @@ impl Master {
         self.renew_for(&root, after_ms);
     }
 
-    /// Begins a generation that serves the hosts that are there now. Looks no more before `due_ms`.
-    fn serve_hosts(&mut self, base: &Path, due_ms: u64) {
+    /// Begins a generation that serves the hosts that are there now, if it can: whether it has.
+    /// Looks no more before `due_ms`.
+    fn serve_hosts(&mut self, base: &Path, due_ms: u64) -> bool {
         self.root_watch.due_ms = due_ms;
         let base = base.display();
-        match self.renew_hosts() {
+        let renewed = self.renew_hosts();
+        let has_begun = renewed.is_ok();
+        match renewed {
             Ok(()) => {
                 self.root_watch.hosts_unserved.is(None);
                 let number = self.generation.number;
@@ -130,6 +148,7 @@ impl Master {
             }
         }
         self.refresh_admin();
+        has_begun
     }
 
     /// Begins a generation because a root was replaced. Looks no more before `due_ms`.

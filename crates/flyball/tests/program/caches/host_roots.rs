@@ -95,6 +95,30 @@ fn hosts_come_go_and_are_replaced_without_a_reload() {
 }
 
 #[test]
+fn a_root_is_replaced_while_other_hosts_cannot_be_served() {
+    let beside = tempfile::tempdir().expect("a temporary directory");
+    let at = |name: &str| within(&beside, name);
+    fs::create_dir(at("logs")).expect("a directory can be made");
+    for name in ["own", "next"] {
+        fs::create_dir(at(name)).expect("a directory can be made");
+        fs::write(at(name).join("who.txt"), name).expect("a file can be written");
+    }
+    let more = format!(
+        "access-log = {:?}\n[[site]]\nhosts = [\"own.test\"]\nroot = {:?}\n",
+        at("logs/access"),
+        at("own")
+    );
+    let hosting = Hosting::start("sped", &["a.test"], (CLEAR, &more));
+    fs::remove_dir_all(at("logs")).expect("it can be removed");
+    add(&hosting.directory, "b.test", "b.test");
+    hosting.server.errors.wait_for("the failure", |said| said.contains("and are not served: "));
+    fs::rename(at("own"), at("old")).expect("it can be renamed");
+    fs::rename(at("next"), at("own")).expect("it can be renamed");
+    hosting.becomes("own.test", "next");
+    assert_eq!(["a.test", "b.test"].map(|host| hosting.who(host)), ["a.test", "421"]);
+}
+
+#[test]
 fn hosts_are_served_after_an_upgrade_and_those_that_came_meanwhile() {
     let mut hosting = Hosting::start("n-copy", &["a.test"], (CLEAR, ""));
     let first = Some(wait_for("the PID", || pid(&hosting.directory)));
