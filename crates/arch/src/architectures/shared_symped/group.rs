@@ -275,18 +275,18 @@ impl Group {
         // Those of an address stand in a row: an earlier generation may have needed more, and of
         // some there is one alone.
         let addresses = listeners.last().map_or(0, |last| last.address() + 1);
-        let is_own = |at: usize, listener: &Listener| {
+        let own = |(at, listener): (usize, &Listener)| {
             let address = listener.address();
             let first = listeners.partition_point(|other| other.address() < address);
             let sockets = listeners[first..].partition_point(|other| other.address() == address);
             Share::of(address, addresses, partition, self.partitions, settings.by_address)
-                .is_some_and(|share| share.reads_of(at - first, sockets))
+                .filter(|share| share.reads_of(at - first, sockets))
+                .map(|share| listener.clone().shared(share.is_shared(sockets)))
         };
-        let own = listeners.iter().enumerate().filter(|(at, listener)| is_own(*at, listener));
         let room = (connections_that_fit(settings) / self.processes.len()).max(1);
         Worker {
             index,
-            listeners: own.map(|(_, listener)| listener.clone()).collect(),
+            listeners: listeners.iter().enumerate().filter_map(own).collect(),
             shares_listeners: self.processes.len() > self.partitions,
             settings: Arc::clone(settings),
             sites: Arc::clone(sites),
@@ -405,6 +405,23 @@ impl Seat<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulation::site;
+
+    #[test]
+    fn a_queue_is_a_processs_own_where_no_other_reads_its_socket() {
+        for (sockets, is_own) in [(1, false), (2, true)] {
+            let settings = Settings { workers: Some(2), groups: Some(2), ..Settings::default() };
+            let (mut worker, _) = site::worker(settings, 2, None);
+            worker.listeners = vec![worker.listeners[0].clone(); sockets];
+            let group = Group::new(worker).unwrap();
+            for index in 0..2 {
+                let worker = group.worker_of(index, index, Signals::block().unwrap());
+                assert_eq!(worker.listeners.len(), 1);
+                assert_eq!(worker.listeners[0].has_own_queue(), is_own, "{sockets} sockets");
+            }
+        }
+    }
+
     #[test]
     fn sweeping_backs_off_while_somebody_opens_and_a_death_does_not_hasten_it() {
         let mut sweeping = Sweeping::IDLE;
