@@ -221,6 +221,7 @@ impl Phases {
         // In the next phase those come first who had no turn in this one; and last those that were
         // accepted meanwhile, which bounds this one.
         work.drain(..worked_on);
+        self.arranger.leaves(work.len());
         work.append(&mut self.carried);
         work.append(&mut self.work);
         std::mem::swap(&mut self.carried, &mut work);
@@ -370,6 +371,7 @@ impl Phases {
             self.desk.begin_draining();
         }
         // A request that has arrived is under way, although nobody has read it yet.
+        self.arranger.leaves(0);
         for token in std::mem::take(&mut self.work) {
             self.turn(token);
         }

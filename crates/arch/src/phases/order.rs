@@ -12,13 +12,15 @@ pub(super) struct Arranger {
     order: WorkOrder,
     /// Turns and accepts so far, for the least recently worked on.
     turns: u64,
+    /// So many at the head of the next list had no turn in the last phase, whose time was over.
+    left: usize,
     /// Scratch: what connections are sorted by, and their tokens.
     keyed: Vec<((u64, u64), Token)>,
 }
 
 impl Arranger {
     pub(super) fn new(order: WorkOrder) -> Arranger {
-        Arranger { order, turns: 0, keyed: Vec::new() }
+        Arranger { order, turns: 0, left: 0, keyed: Vec::new() }
     }
 
     /// The connection is worked on now, or was accepted.
@@ -29,22 +31,29 @@ impl Arranger {
         }
     }
 
-    /// Brings a list that is in the order of reports into the order that is asked for.
-    /// Connections that are over drop out where the order needs to look at them.
+    /// The next list begins with so many that had no turn in this phase. They stay there: newcomers
+    /// could come before them for ever.
+    pub(super) fn leaves(&mut self, left: usize) {
+        self.left = left;
+    }
+
+    /// Brings a list that is in the order of reports into the order that is asked for, behind those
+    /// that were left. Connections that are over drop out where the order needs to look at them.
     pub(super) fn arrange(&mut self, list: &mut Vec<Token>, slots: &mut Slots<Slot>) {
+        let left = std::mem::take(&mut self.left).min(list.len());
         match self.order {
             WorkOrder::Fifo => return,
-            WorkOrder::Lifo => return list.reverse(),
+            WorkOrder::Lifo => return list[left..].reverse(),
             _ => {}
         }
-        for &token in list.iter() {
+        for &token in &list[left..] {
             if let Some(slot) = slots.find(token) {
                 self.keyed.push((key(self.order, slot), token));
             }
         }
         // No two keys are equal: descriptors and turns are unique.
         self.keyed.sort_unstable_by_key(|(key, _)| *key);
-        list.clear();
+        list.truncate(left);
         list.extend(self.keyed.drain(..).map(|(_, token)| token));
     }
 }
@@ -91,7 +100,8 @@ mod tests {
 
     /// Arranges connections 0 to 3, named by their place in the order of descriptors, which were
     /// reported as 2, 0, 3, 1; 0 and 3 have output to send, and they were worked on as 1, 3, 2, 0.
-    fn arranged(order: WorkOrder) -> Vec<usize> {
+    /// So many were left by the phase before.
+    fn arranged_behind(left: usize, order: WorkOrder) -> Vec<usize> {
         let (mut desk, mut slots, mut timers) =
             (Desk::for_tests(), Slots::default(), Timers::new(0));
         let mut sockets: Vec<UnixStream> = (0..2)
@@ -114,8 +124,22 @@ mod tests {
             arranger.worked_on(slots.find(tokens[at]).unwrap());
         }
         let mut list: Vec<Token> = [2, 0, 3, 1].map(|at| tokens[at]).to_vec();
+        arranger.leaves(left);
         arranger.arrange(&mut list, &mut slots);
         list.iter().map(|token| tokens.iter().position(|other| other == token).unwrap()).collect()
+    }
+
+    fn arranged(order: WorkOrder) -> Vec<usize> {
+        arranged_behind(0, order)
+    }
+
+    #[test]
+    fn those_that_had_no_turn_come_before_those_that_are_reported() {
+        assert_eq!(arranged_behind(2, WorkOrder::Fifo), [2, 0, 3, 1]);
+        assert_eq!(arranged_behind(2, WorkOrder::Lifo), [2, 0, 1, 3]);
+        assert_eq!(arranged_behind(2, WorkOrder::Up), [2, 0, 1, 3]);
+        assert_eq!(arranged_behind(1, WorkOrder::WritesFirstDown), [2, 3, 0, 1]);
+        assert_eq!(arranged_behind(9, WorkOrder::Down), [2, 0, 3, 1]);
     }
 
     #[test]
