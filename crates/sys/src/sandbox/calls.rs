@@ -321,7 +321,8 @@ const APPEND: &[Call] = calls![
     old rename, unlink
 ];
 
-/// It makes no socket and names none.
+/// It makes no socket. One that has no name yet, as `CONNECT` makes them, gets a free port of each
+/// address by it, which landlock does not see.
 const LISTEN: &[Call] = calls![listen];
 
 const CONNECT: &[Call] = calls![connect, socket => STREAMS];
