@@ -167,8 +167,8 @@ mod tests {
         assert!(overloaded[..20].iter().all(|is| *is) && !overloaded[20], "{overloaded:?}");
     }
 
-    /// Whether it is overloaded after three windows in which the kernel drops at a queue whose heads
-    /// are young.
+    /// Whether it is overloaded after three windows in which the kernel drops at a queue whose
+    /// heads are young.
     fn after_drops(is_full: bool) -> bool {
         let (mut sojourn, bounds) = (Sojourn::from(0), Bounds::default().queue);
         for n in 1..=300 {
