@@ -6,22 +6,33 @@ use flyball_observe::waited::Waited;
 /// What the kernel said of a connection that was just accepted, if it was asked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Arrival {
-    queued_ms: Option<u32>,
+    /// In the accept queue, if that is known.
+    queued_ms: u32,
+    is_known: bool,
+    /// Whether some of what its client had said was received.
+    is_received: bool,
     /// When its client had said what it had said so far, in monotonic nanoseconds; 0 where it had
     /// said nothing, or that is not known.
     said_ns: u64,
 }
 
+// Each connection has one.
+const _: () = assert!(size_of::<Arrival>() == 16);
+
 impl Arrival {
     /// That of a connection which waited for so long in the accept queue, and whose client had said
     /// then what it had said so far, in monotonic nanoseconds; `None` where it had said nothing.
     pub fn of(queued_ms: u32, said_ns: Option<u64>) -> Arrival {
-        Arrival { queued_ms: Some(queued_ms), said_ns: said_ns.unwrap_or(0) }
+        let said_ns = said_ns.unwrap_or(0);
+        Arrival { queued_ms, is_known: true, is_received: false, said_ns }
     }
 
-    /// What its client had said is not its first request, or not the whole head of it.
-    pub(crate) fn says_more(&mut self) {
-        self.said_ns = 0;
+    /// Something is received. What its client had said is the whole head of its first request only
+    /// if that is received at once: it may be a part of it, or what a proxy says in front of it.
+    pub(crate) fn receives(&mut self) {
+        if std::mem::replace(&mut self.is_received, true) {
+            self.said_ns = 0;
+        }
     }
 
     /// When its first request had come, in monotonic nanoseconds; 0 where that is not known.
@@ -31,7 +42,7 @@ impl Arrival {
 
     /// How long it had waited of which no request was found.
     pub(crate) fn without_request(&self) -> Waited {
-        Waited { queued_ms: self.queued_ms, age_ms: None }
+        Waited { queued_ms: self.is_known.then_some(self.queued_ms), age_ms: None }
     }
 
     /// How long its first request had waited, which was found now: by `clock`, which is read only
@@ -40,7 +51,7 @@ impl Arrival {
         let age_ms = (self.said_ns > 0).then(|| {
             u32::try_from(clock().saturating_sub(self.said_ns) / 1_000_000).unwrap_or(u32::MAX)
         });
-        Waited { queued_ms: self.queued_ms, age_ms }
+        Waited { age_ms, ..self.without_request() }
     }
 }
 
@@ -64,7 +75,9 @@ mod tests {
         assert_eq!((later.came_ns(), later.waited(|| 0)), (0, unknown));
         let mut in_parts = Arrival::of(52, Some(60_000_000));
         assert_eq!(in_parts.without_request(), unknown);
-        in_parts.says_more();
+        in_parts.receives();
+        assert_eq!(in_parts.came_ns(), 60_000_000);
+        in_parts.receives();
         assert_eq!((in_parts.came_ns(), in_parts.waited(|| 0)), (0, unknown));
     }
 }

@@ -323,10 +323,7 @@ impl Connection {
     /// `n` bytes were put into the input's space.
     pub fn received(&mut self, n: usize, cx: &mut Context) {
         self.again = true;
-        if self.conn.state() != State::Idle {
-            // A head that comes in parts has not come with the first of them.
-            self.origin.arrival.says_more();
-        }
+        self.origin.arrival.receives();
         cx.tally.add(Counter::BytesIn, n as u64);
         self.trace(Trace::received);
         match (&mut self.buffers, &mut self.tls) {
