@@ -65,7 +65,19 @@ impl AdminSockets {
     /// # Errors
     /// As [`AdminSockets::bind`]; none is made then.
     pub(crate) fn rebound(&self, settings: &Settings) -> Result<AdminSockets, String> {
-        let mut next = AdminSockets::default();
+        let (next, lacks) = self.restored(settings);
+        match lacks.into_iter().next() {
+            None => Ok(next),
+            Some(why) => {
+                next.remove_made_beside(self);
+                Err(why)
+            }
+        }
+    }
+
+    /// The same as far as it can be done, and why the others of a named place cannot be made.
+    pub(crate) fn restored(&self, settings: &Settings) -> (AdminSockets, Vec<String>) {
+        let (mut next, mut lacks) = (AdminSockets::default(), Vec::new());
         let mut known: Vec<&AdminSocket> = self.all.iter().collect();
         for place in &settings.admin {
             if let Some(at) = known.iter().position(|it| it.is_for(place) && it.is_there()) {
@@ -75,29 +87,28 @@ impl AdminSockets {
             match (place, AdminSocket::make(place, settings)) {
                 (_, Ok(made)) => next.all.push(made),
                 (AdminPlace::Own(_), Err(why)) => next.lack = Some(why),
-                (AdminPlace::At(_), Err(why)) => {
-                    next.remove_made_beside(self);
-                    return Err(why);
-                }
+                (AdminPlace::At(_), Err(why)) => lacks.push(why),
             }
         }
         next.left = names_beside(self, &next);
-        Ok(next)
+        (next, lacks)
     }
 
-    /// Gives their names the mode and the group of these settings.
+    /// Gives their names the mode and the group of these settings; all that it can.
     ///
     /// # Errors
-    /// With a message: there is no such group, or another socket has a name.
+    /// With the first message: there is no such group, or another socket has a name.
     pub(crate) fn guard(&self, settings: &Settings) -> Result<(), String> {
         let (mode, group) = guard_of(settings)?;
+        let mut guarded = Ok(());
         for it in self.all.iter().filter(|it| !it.is_lent) {
             let Some(path) = it.endpoint.unix() else { continue };
-            net::guard_unix(path, mode, group, it.node).map_err(|error| {
+            let done = net::guard_unix(path, mode, group, it.node).map(drop).map_err(|error| {
                 settings.blame("admin", format!("{}: {}", it.endpoint, explain_guard(&error)))
-            })?;
+            });
+            guarded = guarded.and(done);
         }
-        Ok(())
+        guarded
     }
 
     /// The sockets, in the order of the settings.
@@ -255,4 +266,26 @@ fn guard_of(settings: &Settings) -> Result<(u32, u32), String> {
     let group = group_or_own(settings.running.admin_group.as_deref());
     let group = group.map_err(|why| settings.blame("admin-group", why))?;
     Ok((settings.running.admin_mode, group))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_put_back_is_where_another_place_has_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let place = |name: &str| AdminPlace::At(Endpoint::Unix(at(name)));
+        let mut settings = Settings { admin: vec![place("failed")], ..Settings::default() };
+        let failed = AdminSockets::bind(&settings, Vec::new()).unwrap();
+        settings.admin = vec![place("gone/a"), place("b")];
+        assert!(failed.rebound(&settings).unwrap_err().contains("gone/a"));
+        assert!(!at("b").exists(), "all or none");
+        let (mut restored, lacks) = failed.restored(&settings);
+        assert!(lacks.len() == 1 && lacks[0].contains("gone/a"), "{lacks:?}");
+        restored.remove_left();
+        assert_eq!(restored.iter().len(), 1);
+        assert!(at("b").exists() && !at("failed").exists());
+    }
 }

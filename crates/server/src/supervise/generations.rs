@@ -275,7 +275,7 @@ impl Master {
             Err(why) => say!(Level::Error, "{failed} failed; {why}"),
         }
         // The workers do not wait for it: a place may have been taken meanwhile.
-        if let Err(why) = self.renew_admin_sockets() {
+        for why in self.put_admin_sockets_back() {
             say!(Level::Error, "{why}; `admin` is not as before");
         }
         self.move_pid_file(pid_file);

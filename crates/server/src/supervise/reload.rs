@@ -107,17 +107,14 @@ impl Master {
         Ok(())
     }
 
-    /// The sockets of `admin` become those of the settings that hold by now.
-    ///
-    /// # Errors
-    /// Why all of them stay as they are.
-    pub(super) fn renew_admin_sockets(&mut self) -> Result<(), String> {
-        let settings = Arc::clone(&self.server.setup.settings);
-        let mut admin = self.server.admin.rebound(&settings)?;
-        let guarded = admin.guard(&settings);
-        guarded.inspect_err(|_| admin.remove_made_beside(&self.server.admin))?;
+    /// The sockets of `admin` become those of the settings that hold by now, as far as they can:
+    /// why the others cannot. A server without any could not be told anything.
+    pub(super) fn put_admin_sockets_back(&mut self) -> Vec<String> {
+        let settings = &self.server.setup.settings;
+        let (mut admin, mut lacks) = self.server.admin.restored(settings);
+        lacks.extend(admin.guard(settings).err());
         admin.remove_left();
         self.server.admin = admin;
-        Ok(())
+        lacks
     }
 }
