@@ -87,7 +87,8 @@ impl Desk {
         for listener in queues(worker) {
             let Ok((waiting, limit)) = net::accept_queue(listener) else { continue };
             queue.length = queue.length.saturating_add(waiting);
-            queue.is_full |= waiting >= limit;
+            // The kernel lets one more in than its limit.
+            queue.is_full |= waiting > limit;
             queue.drops = queue.drops.wrapping_add(net::listener_drops(listener).unwrap_or(0));
         }
         let length = queue.length;

@@ -180,7 +180,8 @@ pub fn between(before: &Look, now: &Look) -> Rates {
     let rate = |name: &str| per_second(now.counter(name), before.counter(name));
     let p99 = |name| (name, percentile(&now.times(name, before), 99.0));
     let request = now.times("request", before);
-    let own = now.0["accept_queue"]["drops"].is_u64();
+    // A reload may have changed whether the sockets tell it.
+    let own = [before, now].iter().all(|look| look.0["accept_queue"]["drops"].is_u64());
     let place = if own { ["accept_queue", "drops"] } else { ["kernel_drops", "listen_drops"] };
     let drops = |look: &Look| look.number(&place);
     let (full, resumed) = (rate("tls_full"), rate("tls_resumed"));

@@ -64,6 +64,15 @@ pub(super) struct Judge<'a> {
     pub(super) deadline_ns: u64,
     /// Tries of a request beyond its first.
     pub(super) retries: u32,
+    /// From when on no further try follows, on the monotonic clock.
+    pub(super) retries_end_ns: u64,
+}
+
+impl Judge<'_> {
+    /// How many tries a request has now beyond its first.
+    pub(super) fn retries_at(&self, now_ns: u64) -> u32 {
+        if now_ns < self.retries_end_ns { self.retries } else { 0 }
+    }
 }
 
 /// A place in the table of connections; it is used again with what it has allocated.
@@ -359,7 +368,7 @@ impl Connection {
         self.carried += self.body_bytes;
         self.count_reply(now_ns, tally);
         let end = End::of_status(self.status);
-        let is_last = end == End::Admitted || done.tries >= judge.retries;
+        let is_last = end == End::Admitted || done.tries >= judge.retries_at(now_ns);
         self.count_try(done, (end, is_last), now_ns, tally);
         if !is_last {
             let again = Outstanding { tries: done.tries + 1, ..done };

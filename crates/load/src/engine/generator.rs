@@ -121,6 +121,7 @@ impl<'a> Generator<'a> {
             verify: behaviour.verify,
             deadline_ns: plan.deadline.as_nanos() as u64,
             retries: plan.retries.most,
+            retries_end_ns: super::retries::end_ns(place.window.to_ns),
         };
         Ok(Generator {
             plan,

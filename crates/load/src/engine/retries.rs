@@ -53,6 +53,12 @@ fn longest_ns() -> u64 {
     BACKOFF_MAX.as_nanos() as u64
 }
 
+/// From when on nothing is tried again: what was asked for in the run, which ends then, is tried
+/// after it too, and has an end all the same.
+pub(super) fn end_ns(run_ends_ns: u64) -> u64 {
+    run_ends_ns.saturating_add(longest_ns())
+}
+
 /// How long a reply asks to wait, in nanoseconds: seconds, or until a date (RFC 9110, section
 /// 10.2.3).
 pub(super) fn retry_after_ns(head: &[u8]) -> u64 {
@@ -73,9 +79,7 @@ impl Generator<'_> {
     /// The connection of a place has failed: counts the tries that end with it. Whether the client
     /// tries again.
     pub(super) fn tries_after(&mut self, slot: u32, kind: Kind, now_ns: u64) -> bool {
-        // What was asked for in the run is tried again after it too, and has an end all the same.
-        let end_ns = self.place.window.to_ns.saturating_add(longest_ns());
-        let most = if now_ns < end_ns { self.plan.retries.most } else { 0 };
+        let most = self.judge.retries_at(now_ns);
         let connection = &mut self.table[slot as usize];
         let is_last = |nth: u32| nth >= most || !is_worth_it(kind);
         if connection.counts {

@@ -415,7 +415,7 @@ impl Run<'_> {
                 let state = file.state().ok().filter(|state| state.is_regular);
                 let opened_unix_ms = clock::unix_ms();
                 self.file = Some(Open { file, state, opened_unix_ms, is_torn: false });
-                self.open_ms = None;
+                (self.open_ms, self.yielded) = (None, 0);
                 self.placing.is_over();
                 true
             }

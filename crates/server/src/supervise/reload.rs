@@ -112,6 +112,9 @@ impl Master {
     pub(super) fn put_admin_sockets_back(&mut self) -> Vec<String> {
         let settings = &self.server.setup.settings;
         let (mut admin, mut lacks) = self.server.admin.restored(settings);
+        if admin.is_empty() && !settings.admin.is_empty() {
+            return lacks;
+        }
         lacks.extend(admin.guard(settings).err());
         admin.remove_left();
         self.server.admin = admin;

@@ -39,9 +39,11 @@ struct Transport {
     /// Whether it has its certificate: the first one by ACME is still to come at first.
     shows: AtomicBool,
     /// Whether nothing of it is served in the clear: its clients show certificates, which they
-    /// cannot do there, or passwords are asked for that would have been led to `https` if an
-    /// authority vouched for its host.
+    /// cannot do there.
     only_tls: bool,
+    /// Whether it is closed to who comes in the clear and would have been led to `https` if an
+    /// authority vouched for its host: it asks for passwords.
+    is_shut: bool,
     /// Whether it asks for passwords, which are not to be sent in the clear.
     has_logins: bool,
 }
@@ -65,7 +67,8 @@ impl Sites {
                 policy,
                 redirects,
                 shows: shows(number).into(),
-                only_tls: asks_clients || is_bare && redirects && has_logins,
+                only_tls: asks_clients,
+                is_shut: is_bare && redirects && has_logins,
                 has_logins,
             }
         };
@@ -116,6 +119,13 @@ impl Transports {
                 let is_free = is_challenge(request.path()) && !transport.only_tls;
                 let port = if is_free { None } else { self.port_for(request, hosts) };
                 port.map_or(transport.in_clear(), Passage::Redirect)
+            }
+            (Scheme::Http, None)
+                if transport.is_shut
+                    && !request.came_by_https()
+                    && !is_challenge(request.path()) =>
+            {
+                Passage::Misdirected(pages::BY_TLS_ALONE)
             }
             (Scheme::Http, _) => transport.in_clear(),
         }
@@ -186,8 +196,8 @@ mod tests {
     use std::sync::Arc;
 
     fn transports(policy: Option<usize>, redirects: bool, only_tls: bool) -> Transports {
-        let (shows, has_logins) = (true.into(), false);
-        let of_sites = vec![Transport { policy, redirects, shows, only_tls, has_logins }];
+        let (shows, has_logins, is_shut) = (true.into(), false, false);
+        let of_sites = vec![Transport { policy, redirects, shows, only_tls, is_shut, has_logins }];
         Transports { of_sites, ports: RwLock::new(vec![(0, PORT)]) }
     }
 
@@ -221,6 +231,12 @@ mod tests {
         // One of many hosts, for which no authority vouches, is as closed as the others.
         let closed = passage(&transports(None, true, true), "/", Scheme::Http, None);
         assert_eq!(closed, Passage::Misdirected(pages::BY_TLS_ALONE));
+        // Where that is for its passwords, what a proxy has had by TLS is answered, and challenges.
+        let mut shut = transports(None, true, false);
+        shut.of_sites[0].is_shut = true;
+        let clear = |target| passage(&shut, target, Scheme::Http, None);
+        assert_eq!(clear("/"), Passage::Misdirected(pages::BY_TLS_ALONE));
+        assert_eq!(clear("/.well-known/acme-challenge/x"), Passage::Free);
         assert_eq!(passage(&Transports::default(), "/", Scheme::Https, Some(0)), Passage::Free);
     }
 
