@@ -15,7 +15,7 @@ use flyball_testkit::{Launch, Server, wait};
 const BUSY: &str = "the-busiest-of-all-hosts-and-with-a-long-name.example.org";
 
 /// Its charts are drawn, and the busy host has a rate.
-const HAS_BEGUN: &str = "[[...document.querySelectorAll('section svg')].length == 4 && \
+const HAS_BEGUN: &str = "[[...document.querySelectorAll('section svg')].length == 5 && \
     [...document.querySelectorAll('section svg')].every(svg => svg.querySelector('path')), \
     parseFloat((document.querySelector('#hosts td:nth-child(2)') || {}).textContent) > 0].join()";
 
