@@ -232,16 +232,22 @@ mod tests {
     use flyball_sys::net::ListenOptions;
     use std::net::TcpStream;
 
+    /// A listening socket with so many clients that wait.
+    fn awaited_by(clients: usize) -> (Listener, Vec<TcpStream>) {
+        let listener = Listener::from(net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap());
+        net::listen(&listener, 128, &ListenOptions::default()).unwrap();
+        let address = net::local_address(&listener).unwrap();
+        let clients = (0..clients).map(|_| TcpStream::connect(address).unwrap()).collect();
+        (listener, clients)
+    }
+
     fn accepted(
         limit: AcceptLimit,
         waiting: usize,
         phases: usize,
         room: usize,
     ) -> Vec<(usize, Ended)> {
-        let listener = Listener::from(net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap());
-        net::listen(&listener, 128, &ListenOptions::default()).unwrap();
-        let address = net::local_address(&listener).unwrap();
-        let _clients: Vec<_> = (0..waiting).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let (listener, _clients) = awaited_by(waiting);
         let (mut policy, mut tally) = (AcceptPolicy::new(limit), Tally::default());
         (0..phases)
             .map(|_| {
@@ -270,10 +276,7 @@ mod tests {
 
     #[test]
     fn a_phase_whose_time_is_over_leaves_the_others_for_the_next() {
-        let listener = Listener::from(net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap());
-        net::listen(&listener, 128, &ListenOptions::default()).unwrap();
-        let address = net::local_address(&listener).unwrap();
-        let _clients: Vec<_> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let (listener, _clients) = awaited_by(40);
         let (mut policy, mut tally) = (AcceptPolicy::new(AcceptLimit::Infinite), Tally::default());
         policy.bound(PhaseBounds { pulled: 1, until_ns: Some(0) });
         let mut phase = || {
@@ -287,10 +290,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_is_left_to_the_governor_is_what_a_turn_can_work_on() {
-        let listener = Listener::from(net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap());
-        net::listen(&listener, 128, &ListenOptions::default()).unwrap();
-        let address = net::local_address(&listener).unwrap();
-        let _clients: Vec<_> = (0..9).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let (listener, _clients) = awaited_by(9);
         let (mut policy, mut tally) = (AcceptPolicy::new(AcceptLimit::Auto), Tally::default());
         let mut taken = |pulled| {
             policy.bound(PhaseBounds { pulled, until_ns: None });
@@ -303,10 +303,7 @@ mod tests {
 
     #[test]
     fn a_place_that_is_given_back_is_used_again() {
-        let listener = Listener::from(net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap());
-        net::listen(&listener, 128, &ListenOptions::default()).unwrap();
-        let address = net::local_address(&listener).unwrap();
-        let _clients: Vec<_> = (0..5).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let (listener, _clients) = awaited_by(5);
         let (mut policy, mut tally) = (AcceptPolicy::new(AcceptLimit::Infinite), Tally::default());
         let room = Cell::new(2);
         let ended = policy.phase_within(&listener, &room, true, &mut tally, |_, _| room.leave());
@@ -315,10 +312,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_changes_holds_from_the_next_phase_on() {
-        let listener = Listener::from(net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap());
-        net::listen(&listener, 128, &ListenOptions::default()).unwrap();
-        let address = net::local_address(&listener).unwrap();
-        let _clients: Vec<_> = (0..12).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let (listener, _clients) = awaited_by(12);
         let live = Arc::new(Live::new().unwrap());
         let (mut policy, mut tally) = (AcceptPolicy::shared(&live), Tally::default());
         let mut taken = |limit| {
@@ -356,10 +350,7 @@ mod tests {
 
     #[test]
     fn a_place_for_which_nobody_came_is_given_back() {
-        let listener = Listener::from(net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap());
-        net::listen(&listener, 8, &ListenOptions::default()).unwrap();
-        let address = net::local_address(&listener).unwrap();
-        let _clients = [TcpStream::connect(address).unwrap(), TcpStream::connect(address).unwrap()];
+        let (listener, _clients) = awaited_by(2);
         let mut policy = AcceptPolicy::new(AcceptLimit::Infinite);
         let (room, mut tally, mut taken) = (Cell::new(3), Tally::default(), Vec::new());
         let ended = policy.phase_within(&listener, &room, false, &mut tally, |socket, _| {
